@@ -285,6 +285,30 @@ bugs! {
     NewPoolUnsynced,
     /// The superblock of a new pool is written before what it leads to.
     SuperblockFirst,
+    /// A checkpoint leaves out the value files that its tables refer to.
+    CheckpointForgetsValues,
+    /// A collection takes references over without writing their values anew, and drops the files.
+    CollectWithoutRewrite,
+    /// A value file is not synced before an edit names it.
+    SkipValueSync,
+    /// The value files that a compaction leaves without a table go before its edit.
+    RemoveValuesBeforeEdit,
+    /// An open sweeps a value file that the manifest names.
+    SweepNamedValues,
+    /// An open leaves value files that the manifest does not name.
+    SkipValueSweep,
+    /// A value file goes with the edit that drops its last table, though some reader still has that table.
+    FreeValuesUnderReader,
+    /// A value file goes with the first table that refers to it.
+    DropValuesWithFirstTable,
+    /// A table that moves to another level refers to no value file any more.
+    MoveForgetsValues,
+    /// Operands are merged without the value below them, where that lies apart.
+    MergeIgnoresApart,
+    /// A collection loses the time at which a value expires.
+    CollectLosesTime,
+    /// Tables that are merged in their place leave out the one that begins where the last of them ends.
+    InPlaceIgnoresTouching,
 }
 
 #[cfg(feature = "planted")]

@@ -234,7 +234,7 @@ impl<'t, B: Blocks> Check<'t, B> {
         match self.noted(at, kind)? {
             Some(EntryKind::Delete | EntryKind::SingleDelete) => self.seen.deletions += 1,
             Some(EntryKind::Merge) => self.seen.merges += 1,
-            Some(EntryKind::Value) | None => {}
+            Some(EntryKind::Value | EntryKind::ValueRef) | None => {}
         }
         let passes = self.table.may_contain(user);
         if self.noted(at, passes)? == Some(false) {

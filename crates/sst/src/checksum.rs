@@ -40,10 +40,7 @@ impl Checksum {
     pub(crate) fn of(self, bytes: &[u8]) -> u32 {
         match self {
             Self::None => 0,
-            Self::Crc32c => {
-                // CRCs of data that contain CRCs are weak, hence LevelDB's mask.
-                crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
-            }
+            Self::Crc32c => masked(crc32c::crc32c(bytes)),
             Self::XxHash => XxHash32::oneshot(0, bytes),
             Self::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             Self::Xxh3 => match bytes.split_last() {
@@ -55,6 +52,12 @@ impl Checksum {
             },
         }
     }
+}
+
+/// A CRC-32C as it is stored: CRCs of data that contain CRCs are weak, hence LevelDB's mask.
+#[inline]
+pub(crate) fn masked(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// What is added to the checksum of something at `offset`, from version 6 on; `base` is the file's own

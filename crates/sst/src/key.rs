@@ -30,6 +30,8 @@ pub enum EntryKind {
     Merge = 2,
     /// The key is absent; it was written at most once before.
     SingleDelete = 7,
+    /// The key has the value that a [`ValueRef`](crate::ValueRef) leads to.
+    ValueRef = 0x11,
 }
 
 impl EntryKind {
@@ -41,8 +43,21 @@ impl EntryKind {
             1 => Some(Self::Value),
             2 => Some(Self::Merge),
             7 => Some(Self::SingleDelete),
+            0x11 => Some(Self::ValueRef),
             _ => None,
         }
+    }
+
+    /// Whether the key has a value, here or elsewhere.
+    #[inline]
+    pub fn is_value(self) -> bool {
+        matches!(self, Self::Value | Self::ValueRef)
+    }
+
+    /// Whether the key is absent.
+    #[inline]
+    pub fn is_deletion(self) -> bool {
+        matches!(self, Self::Delete | Self::SingleDelete)
     }
 }
 
@@ -50,7 +65,6 @@ impl EntryKind {
 pub(crate) fn foreign_kind(number: u8) -> &'static str {
     match number {
         RANGE_DELETE => "a range deletion among data",
-        0x11 => "a blob index",
         0x14 => "a deletion with a timestamp",
         0x16 => "a wide-column entity",
         0x18 => "a value with a preferred sequence number",

@@ -1,4 +1,4 @@
-//! RocksDB's block-based table format: a writer, a reader and a check of whole files.
+//! RocksDB's block-based table format, and its format of files for values: a writer, a reader and a check of whole files.
 //!
 //! Writes version 5, which RocksDB reads from 6.6 on (6.27 with XXH3 checksums), and reads versions 2 to 7.
 //! The bytes are described in `docs/format/sst.md`. What this crate does not know it refuses by name; no bytes
@@ -42,6 +42,7 @@
 //! | write | [`Writer`], [`WriterOptions`], [`Summary`] |
 //! | open | [`Layout`], [`Properties`] |
 //! | read | [`Table`], [`Hit`], [`Cursor`] |
+//! | keep values apart | [`ValueWriter`], [`ValueRef`], [`walk_values`] |
 //! | keep blocks | [`Blocks`], [`Block`], [`Handle`], [`Role`], [`Uncached`] |
 //! | check | [`Table::verify`], [`Finding`] |
 //! | use files | [`FileReader`], [`FileSink`], or your own [`ReadAt`] and [`Sink`] |
@@ -64,6 +65,7 @@ mod key;
 mod layout;
 mod properties;
 mod table;
+mod values;
 mod writer;
 
 pub use block::{Block, Role};
@@ -78,4 +80,5 @@ pub use key::{EntryKind, RangeDelete, SEQ_MAX};
 pub use layout::Layout;
 pub use properties::Properties;
 pub use table::{Hit, Search, Table};
+pub use values::{ValueRecord, ValueRef, ValueSummary, ValueWriter, walk_values};
 pub use writer::{IndexKind, Summary, Writer, WriterOptions};

@@ -263,6 +263,7 @@ mod tests {
             smallest: b"a".to_vec(),
             largest: b"m".to_vec(),
             ends_before: true,
+            values: Vec::new(),
         };
         let split = vec![(1, Vec::new()), (2, b"k".to_vec())];
         let on = |changes: Vec<VersionEdit>| Edit { floor: Seq::new(7), changes }.encode();

@@ -213,6 +213,13 @@ pub trait MergeOperator: Send + Sync {
 pub trait CompactionFilter: Send + Sync {
     /// What becomes of `value` on its way to `level`.
     fn decide(&self, keyspace: &str, level: usize, key: &[u8], value: &[u8]) -> Decision;
+
+    /// What becomes of the value of `key`, if that can be told without it; as RocksDB's `FilterBlobByKey`. Asked first of values
+    /// that lie apart from their keys ([`value_files_min`](crate::Options::value_files_min)): with `None` the value is read, and
+    /// [`decide`](CompactionFilter::decide) is asked.
+    fn decide_by_key(&self, _keyspace: &str, _level: usize, _key: &[u8]) -> Option<Decision> {
+        None
+    }
 }
 
 /// Tells the time to keyspaces with a [time to live](crate::KeyspaceOptions::ttl), for tests above all.
@@ -462,14 +469,33 @@ impl Called {
         value: &[u8],
     ) -> Result<Decision> {
         let Some(filter) = self.filter.hook() else { return Ok(Decision::Keep) };
-        caught(|| filter.decide(keyspace, level, key, value)).map_err(|said| {
-            let key = shown(key);
-            let text = format!(
-                "hook compaction_filter panicked at key {key} of keyspace {keyspace}: {said}; mend it, or open without it"
-            );
-            Error::new(ErrorKind::Hook, "compact", text)
-        })
+        caught(|| filter.decide(keyspace, level, key, value))
+            .map_err(|said| filter_panicked(keyspace, key, &said))
     }
+
+    /// Asks the compaction filter, which does not know the value yet.
+    ///
+    /// # Errors
+    /// `Hook` if it panics.
+    pub(crate) fn decide_by_key(
+        &self,
+        keyspace: &str,
+        level: usize,
+        key: &[u8],
+    ) -> Result<Option<Decision>> {
+        let Some(filter) = self.filter.hook() else { return Ok(Some(Decision::Keep)) };
+        caught(|| filter.decide_by_key(keyspace, level, key))
+            .map_err(|said| filter_panicked(keyspace, key, &said))
+    }
+}
+
+#[cold]
+fn filter_panicked(keyspace: &str, key: &[u8], said: &str) -> Error {
+    let key = shown(key);
+    let text = format!(
+        "hook compaction_filter panicked at key {key} of keyspace {keyspace}: {said}; mend it, or open without it"
+    );
+    Error::new(ErrorKind::Hook, "compact", text)
 }
 
 /// Calls the merge operator.

@@ -106,7 +106,7 @@ pub use observe::basis::Basis;
 pub use observe::pages::MemoryPages;
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
-    SubrangeProperties, TableProperties,
+    SubrangeProperties, TableProperties, ValueFileProperties,
 };
 pub use open::convert::Conversion;
 pub use options::{

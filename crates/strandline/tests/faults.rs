@@ -151,7 +151,8 @@ impl Place {
             let (there, named) = self.files(db);
             let left = &there - &named;
             let whole = there.is_superset(&named);
-            let quiet = whole && !left.iter().any(|name| name.ends_with(".sst"));
+            let quiet =
+                whole && !left.iter().any(|name| name.ends_with(".sst") || name.ends_with(".blob"));
             if quiet || self.background_threads == 0 || begun.elapsed() > SETTLED {
                 assert!(whole, "{}", self.what);
                 return left;
@@ -172,9 +173,11 @@ impl Place {
         assert!(there.remove("OWNER"), "{}: a directory without an owner", self.what);
         let properties = db.properties();
         let levels = properties.keyspaces.iter().flat_map(|space| &space.levels);
-        let named: BTreeSet<String> = levels
-            .flat_map(|level| &level.tables)
-            .map(|table| table.path.file_name().expect("name").to_string_lossy().into_owned())
+        let tables = levels.flat_map(|level| &level.tables).map(|table| &table.path);
+        let values = properties.keyspaces.iter().flat_map(|space| &space.value_files);
+        let named: BTreeSet<String> = tables
+            .chain(values.map(|file| &file.path))
+            .map(|path| path.file_name().expect("name").to_string_lossy().into_owned())
             .collect();
         (there, named)
     }

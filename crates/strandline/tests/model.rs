@@ -129,6 +129,23 @@ fn option_sets() -> Vec<(&'static str, Options)> {
             levels().pm_tables(75).table_bytes(4 << 10).background_threads(2),
         ),
         ("levels, background", levels().background_threads(2)),
+        ("values apart", levels().value_files_min(1)),
+        (
+            "values apart, little garbage, background",
+            levels().value_files_min(100).value_space(110).background_threads(2),
+        ),
+        (
+            "values apart, tiny tables, no cache",
+            levels()
+                .value_files_min(10)
+                .table_bytes(4 << 10)
+                .block_cache(0)
+                .compression(Compression::None),
+        ),
+        (
+            "values apart, tables of memtables with a log",
+            levels().value_files_min(200).level0(Level0Form::Sst).pm(PmSource::Dram),
+        ),
         ("levels, no cache", levels().block_cache(0).compression(Compression::None)),
         ("levels, tiny tables", levels().table_bytes(4 << 10).memtable_bytes(8 << 10)),
         ("levels, tiny blocks without filters", levels().block_bytes(100).filter_bits(0)),

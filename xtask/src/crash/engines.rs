@@ -17,6 +17,8 @@ pub const ROOMY: Engine = Engine {
     memtable_bytes: 700,
     table_bytes: None,
     level0: Level0Form::GlobalIndex,
+    value_files_min: 0,
+    value_space: 150,
     pm_tables: 0,
     ssd_size: 0,
     log: SimLog::None,
@@ -81,3 +83,15 @@ pub const SHORT_OF_ROOM: Engine = Engine {
 pub const LONG_KEYS: Engine = Engine { keys: Keys::long(8), manifest_len: 12 << 10, ..CUT_LEVELS };
 /// So many keys, each with its table, that there is a level with a target above the deepest.
 pub const GAPS: Engine = Engine { keys: Keys::short(96), manifest_len: 16 << 10, ..DEEP };
+/// Values from some length on lie apart, a few in each file, with little garbage.
+pub const VALUES: Engine =
+    Engine { value_files_min: 60, value_space: 110, manifest_len: 8192, ..LEVELS };
+pub const VALUES_CUT: Engine =
+    Engine { value_files_min: 60, value_space: 120, manifest_len: 12 << 10, ..CUT_LEVELS };
+/// Each in a file of its own, with levels between.
+pub const VALUES_DEEP: Engine =
+    Engine { value_files_min: 60, value_space: 200, manifest_len: 12 << 10, ..DEEP };
+pub const VALUES_EXPIRING: Engine = Engine { expires: true, ..VALUES };
+pub const VALUES_LOGGED: Engine = Engine { log: SimLog::Device, ..VALUES };
+pub const VALUES_SHORT_OF_ROOM: Engine =
+    Engine { value_files_min: 60, manifest_len: 12 << 10, ..SHORT_OF_ROOM };

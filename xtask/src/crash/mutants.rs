@@ -185,6 +185,17 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         WalDirectUnsynced | WalBlockForgotten => &["wal-direct"],
         WalStreamedUnfenced | WalStreamedNotFlushed => &["wal-streamed"],
         WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => &["wal-wraps"],
+        CollectWithoutRewrite
+        | SkipValueSync
+        | RemoveValuesBeforeEdit
+        | SweepNamedValues
+        | SkipValueSweep
+        | DropValuesWithFirstTable
+        | CheckpointForgetsValues
+        | MergeIgnoresApart => &["values", "values-deep"],
+        MoveForgetsValues | InPlaceIgnoresTouching => &["values-deep", "values-whole"],
+        FreeValuesUnderReader => &["values-readers"],
+        CollectLosesTime => &["values-expiring"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],
         _ => &["in-flight", "mixed"],

@@ -105,6 +105,24 @@ pub fn sink() -> Shape {
     }
 }
 
+/// Values of their own files: overwritten, deleted, merged into, copied, so that files are collected.
+pub fn values() -> Shape {
+    Shape {
+        ops: 70,
+        value_lens: vec![8, 90, 100],
+        deletes: 10,
+        merges: 12,
+        range_deletes: 4,
+        checkpoints: 3,
+        ..sink()
+    }
+}
+
+/// Readers that sleep while the files of what they read are collected.
+pub fn values_readers() -> Shape {
+    Shape { value_lens: vec![8, 90], ops: 60, ..snapshots() }
+}
+
 /// Levels with gaps, into which tables move.
 pub fn gaps() -> Shape {
     Shape {

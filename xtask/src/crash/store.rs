@@ -83,6 +83,8 @@ impl Engine {
             // Cut by hand only.
             .subranges(1)
             .table_bytes(self.table_bytes.unwrap_or(1 << 20))
+            .value_files_min(self.value_files_min)
+            .value_space(self.value_space)
             .pm_tables(self.pm_tables)
             .ssd_size(self.ssd_size)
             .block_cache(64 << 10)

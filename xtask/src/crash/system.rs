@@ -62,6 +62,9 @@ pub struct Engine {
     pub table_bytes: Option<u64>,
     /// What level 0 is made of.
     pub level0: Level0Form,
+    /// Bytes of a value from which on it lies apart, and percent of live values that their files may take; 0: none does.
+    pub value_files_min: u64,
+    pub value_space: u32,
     /// Percent of the pool that tables may take; then a zone must hold one.
     pub pm_tables: u32,
     /// Bytes that the store may take; 0 is as much as there is.
@@ -196,6 +199,7 @@ impl System for Engine {
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;
         probe.moved = compactions.moves;
+        probe.collected = compactions.collected;
         probe
     }
 }

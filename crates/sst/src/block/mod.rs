@@ -42,6 +42,8 @@ pub enum Role {
     Properties,
     /// The directory of all blocks but data blocks.
     MetaIndex,
+    /// A value of a value file.
+    Value,
 }
 
 /// What the keys of a block are.
@@ -136,6 +138,11 @@ impl Block {
             buckets: 0,
             heads: None,
         }
+    }
+
+    /// A block that is no part of a table: a value, or what it is part of, that stands at `offset` of another file.
+    pub(crate) fn of_value(bytes: Vec<u8>, offset: u64) -> Self {
+        Self { bytes, offset, ..Self::empty() }
     }
 
     pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, BlockRefusal> {

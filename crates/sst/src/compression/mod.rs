@@ -195,15 +195,43 @@ impl Compressor {
         Self { kind, out: Vec::new(), snappy, lz4, zstd }
     }
 
+    /// The kind of that number, if it is the one that it makes, or none.
+    pub fn kind_of(&self, number: u8) -> Option<Compression> {
+        [Compression::None, self.kind].into_iter().find(|kind| *kind as u8 == number)
+    }
+
     /// Kind and bytes to store for `block`: the block itself where compression saves less than an eighth.
     ///
     /// # Errors
     /// `NotSupported` in a build without the kind.
     pub fn pack<'a>(&'a mut self, block: &'a [u8]) -> Result<(Compression, &'a [u8])> {
-        self.kind.require("write table")?;
         let worth = block.len() - block.len() / 8;
+        Ok(match self.compress(block)? {
+            Some(len) if len <= worth => (self.kind, &self.out[..len]),
+            _ => (Compression::None, block),
+        })
+    }
+
+    /// Bytes of the kind for `value`, however many that are.
+    ///
+    /// # Errors
+    /// `NotSupported` in a build without the kind, `LimitExceeded` where the codec refuses.
+    pub fn pack_anyway(&mut self, value: &[u8]) -> Result<&[u8]> {
+        match self.compress(value)? {
+            Some(len) => Ok(&self.out[..len]),
+            None => {
+                let kind = self.kind.name();
+                let what = format!("{kind} refuses a value of {} bytes", value.len());
+                Err(Error::new(ErrorKind::LimitExceeded, "write values", what))
+            }
+        }
+    }
+
+    /// Compresses `block` to the begin of the buffer; returns how many bytes that are. `None`: not compressed.
+    fn compress(&mut self, block: &[u8]) -> Result<Option<usize>> {
+        self.kind.require("write table")?;
         self.out.clear();
-        let done = match self.kind {
+        Ok(match self.kind {
             Compression::None => None,
             Compression::Snappy => {
                 self.out.resize(snap::raw::max_compress_len(block.len()), 0);
@@ -220,10 +248,6 @@ impl Compressor {
                 put_varint(&mut self.out, block.len() as u64);
                 encoder.append(block, &mut self.out)
             }),
-        };
-        Ok(match done {
-            Some(len) if len <= worth => (self.kind, &self.out[..len]),
-            _ => (Compression::None, block),
         })
     }
 }

@@ -253,7 +253,7 @@ impl Layout {
                 Shape::Entries(self.index_keys, values)
             }
             Role::Properties | Role::MetaIndex => Shape::Entries(Keys::Plain, Values::Sized),
-            Role::Filter | Role::Dictionary => Shape::Raw,
+            Role::Filter | Role::Dictionary | Role::Value => Shape::Raw,
         }
     }
 

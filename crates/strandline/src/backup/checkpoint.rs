@@ -8,7 +8,7 @@
 //! Writers are not stopped, and the store is not changed. The copy is made in a directory beside the target, so the target
 //! is whole or not there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,11 +30,13 @@ use crate::open::SST;
 use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
 use crate::span::KeyBounds;
-use crate::tree::copy::link_or_copy;
-use crate::tree::desc::TableDesc;
+use crate::tree::copy::{CopySource, link_or_copy};
+use crate::tree::desc::{Broken, TableDesc};
+use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
+use crate::tree::value_file::ValueFile;
 use crate::ttl::Expiry;
 
 /// Entries merged between two looks at whether the store is closed.
@@ -100,6 +102,7 @@ impl Engine {
     /// K1 to K3: all data as tables in `table_dir`, which may be the store's own, and a manifest that names them. Their
     /// directory is not synced.
     pub(crate) fn copy_to_tables(&self, table_dir: TableDir) -> Result<(Seq, ManifestState)> {
+        let forgets_values = planted::is(Bug::CheckpointForgetsValues);
         let (views, cut) = self.cut()?;
         let now = self.manifest.lock().state.clone();
         // The copy's manifest: as the store's, without zones and runs, whose data becomes tables.
@@ -117,25 +120,41 @@ impl Engine {
             let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
             drop(views);
             let mut kept = KeyspaceDesc::new(&space.name, &space.options);
-            let mut descs = made;
+            let mut values: BTreeMap<u64, Arc<ValueFile>> = BTreeMap::new();
+            let mut note = |files: &[Arc<ValueFile>]| {
+                values.extend(files.iter().map(|file| (file.desc.id, Arc::clone(file))));
+            };
+            made.iter().for_each(|new| note(&new.values));
+            let mut descs: Vec<TableDesc> = made.into_iter().map(|new| new.desc).collect();
             for (level, table) in tree.tables() {
                 let desc = TableDesc { extent: None, ..table.desc_at(level) };
                 if merged.contains(&desc.id) {
                     continue;
                 }
                 self.check_open("checkpoint")?;
-                let to = tables.path(desc.id);
+                note(&table.values);
+                let to = tables.path(FileName::Table(desc.id));
                 if table.path().as_ref() != Some(&to) {
-                    link_or_copy(&*tables.table_dir.fs, table, &to)?;
+                    link_or_copy(&*tables.table_dir.fs, &CopySource::of_table(table), &to)?;
                 }
                 descs.push(desc);
             }
+            let broken = |broken: Broken| {
+                let text = format!("a checkpoint breaks the rule that {broken}; report this");
+                Error::new(ErrorKind::Internal, "checkpoint", text)
+            };
+            for file in values.values() {
+                self.check_open("checkpoint")?;
+                let to = tables.path(FileName::Values(file.desc.id));
+                if file.path() != to && !forgets_values {
+                    link_or_copy(&*tables.table_dir.fs, &CopySource::of_values(file), &to)?;
+                }
+                state.next_table = state.next_table.max(file.desc.id + 1);
+                kept.levels.add_value_file(&file.desc).map_err(broken)?;
+            }
             for desc in &descs {
                 state.next_table = state.next_table.max(desc.id + 1);
-                kept.levels.add(desc).map_err(|broken| {
-                    let text = format!("a checkpoint breaks the rule that {broken}; report this");
-                    Error::new(ErrorKind::Internal, "checkpoint", text)
-                })?;
+                kept.levels.add(desc).map_err(broken)?;
             }
             state.keyspaces.insert(space.id, kept);
         }
@@ -178,7 +197,7 @@ impl Engine {
         space: &Arc<KeyspaceState>,
         views: &[(Arc<Subrange>, Arc<View>)],
         cut: Seq,
-    ) -> Result<(Vec<TableDesc>, BTreeSet<u64>)> {
+    ) -> Result<(Vec<NewTable>, BTreeSet<u64>)> {
         // Inputs: all memtables and runs, and the tables that they overlap of the uppermost level.
         let tree = &views[0].1.tree;
         let horizon = Horizon::only(cut);
@@ -225,6 +244,12 @@ impl Engine {
                 now: space.expiry.as_ref().map(Expiry::now),
                 older: Older::below_output(deeper),
             },
+            values: self.merge_values(
+                space,
+                &tree.values,
+                BTreeSet::new(),
+                &self.output_options(space, into),
+            ),
             output: self.output_options(space, into),
             // A filter would make the copy differ from the store.
             hooks: Arc::new(space.hooks.without_filter()),
@@ -237,11 +262,11 @@ impl Engine {
                 Ok(Poll::Working) => {}
                 Ok(Poll::Done(made)) => {
                     // They belong to the copy: if that fails, its directory goes with all of them.
-                    let ours = |new: NewTable| {
+                    for new in &made {
                         new.space.set_named();
-                        new.desc
-                    };
-                    return Ok((made.into_iter().map(ours).collect(), merged));
+                        new.values.iter().for_each(|file| file.add_table());
+                    }
+                    return Ok((made, merged));
                 }
                 Err(error) => {
                     task.cancel();
@@ -303,8 +328,9 @@ fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
     let names = fs.list(staging)?;
     let has_dir = names.iter().any(|name| name == SST);
     let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
-    let is_file =
-        |name: &String| name.ends_with(".sst") || name == file::NAME || name == file::STAGED;
+    let is_file = |name: &String| {
+        FileName::parse(name).is_some() || name == file::NAME || name == file::STAGED
+    };
     if names.iter().any(|name| name != SST) || !files.iter().all(is_file) {
         return Err(Error::new(
             ErrorKind::Exists,

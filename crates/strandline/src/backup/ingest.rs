@@ -22,7 +22,7 @@ use std::ops::Bound;
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
-use crate::manifest::edit::VersionEdit;
+use crate::manifest::edit::{self, VersionEdit};
 use crate::memtable::{Memtable, is_skipped};
 use crate::options::settings::settings;
 use crate::quantum::Worked;
@@ -33,6 +33,7 @@ use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::examine::{TableCopy, examine};
+use crate::tree::names::FileName;
 use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
@@ -234,7 +235,7 @@ impl Engine {
                 continue;
             };
             let Some(levels) = placement(&space.tree(), descs) else { return Ok(false) };
-            self.check_manifest_room(descs, 0)?;
+            self.check_manifest_room(descs.len(), edit::tables_len(descs.iter()), 0)?;
             for (NewTable { desc, .. }, level) in made.iter_mut().zip(levels) {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }
@@ -359,16 +360,16 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
 fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
     let id = tables.take_id();
     // If anything fails from here on, its drop removes the copy.
-    let mut space = TableSpace::file(tables, id);
+    let mut space = TableSpace::file(tables, FileName::Table(id));
     let fs = &*tables.table_dir.fs;
     let source = fs.open(path)?;
     space.take(source.len(), Writes::Levels)?;
-    let to = tables.path(id);
+    let to = tables.path(FileName::Table(id));
     let (_, sum) = copy(fs, &*source, &to)?;
     // Examine the copy, since the original may change at any time.
     let copy = TableCopy { file: fs.open(&to)?, name: path.display().to_string() };
     let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
-    Ok(NewTable { desc, space })
+    Ok(NewTable { desc, space, values: Vec::new() })
 }
 
 /// For each table the deepest level such that neither it nor any above it overlaps the table.

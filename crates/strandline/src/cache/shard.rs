@@ -90,7 +90,7 @@ impl Shard {
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             self.grow();
         }
-        let uses = if role == Role::Data { USES_DATA } else { USES_OTHER };
+        let uses = if matches!(role, Role::Data | Role::Value) { USES_DATA } else { USES_OTHER };
         let at = self.place(key);
         self.slots[at] = Some(Slot { key, block: Arc::clone(block), uses });
         self.len += 1;

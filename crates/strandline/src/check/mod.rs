@@ -2,6 +2,7 @@
 
 mod order;
 pub(crate) mod owners;
+mod values;
 
 use base::{PmOffset, Result};
 
@@ -49,6 +50,10 @@ pub struct CheckReport {
     pub tables: u64,
     /// Entries of tables verified.
     pub entries: u64,
+    /// Value files verified.
+    pub value_files: u64,
+    /// Values verified that tables refer to in them.
+    pub values: u64,
     /// Places that fail.
     pub damage: Vec<Damage>,
     /// Keys that cannot be read though nothing is damaged.
@@ -90,7 +95,9 @@ fn check_keyspace(engine: &Engine, space: &KeyspaceState, report: &mut CheckRepo
     let media = &*engine.media;
     for (level, table) in space.tree().tables() {
         check_table(level, table, report);
+        values::check_references(space, table, report);
     }
+    values::check_files(space, report);
     let ViewSources { memtables, runs } = ViewSources::of(space);
     let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
     let run_zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));
@@ -171,7 +178,7 @@ fn check_table(level: usize, table: &Table, report: &mut CheckReport) {
         let at = table.start() + at;
         report.damage.push(Damage { file: table.path(), zone: None, at, len, what });
     };
-    if let Err(error) = table.bytes().and_then(|file| verify::verify(&*file, desc)) {
+    if let Err(error) = table.bytes().and_then(|file| verify::verify(&*file, desc.len, desc.sum)) {
         damaged(0, desc.len, error.context().to_owned());
     }
     let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));

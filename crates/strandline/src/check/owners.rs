@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::tree::Tree;
 use crate::tree::desc::TableDesc;
+use crate::tree::names::FileName;
 
 /// Who owns a piece of space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,8 @@ pub enum Owner {
     Run { keyspace: String, id: u64 },
     /// A table.
     Table { keyspace: String, id: u64 },
+    /// A value file.
+    Values { keyspace: String, id: u64 },
     /// Areas of the manifest's log that are beyond the first.
     Manifest,
     /// Nothing names it any more; it is free when space is asked for next.
@@ -44,7 +47,7 @@ pub enum Owner {
 pub enum Place {
     /// Bytes of the pool.
     Pool(Extent),
-    /// The file of a table, by the table's number.
+    /// The file of a table, or a value file, by its number.
     File(u64),
 }
 
@@ -87,6 +90,8 @@ enum Holding<'t> {
     /// Of a run by its number, a piece of its index.
     Run(u64, Extent),
     Table(&'t TableDesc),
+    /// A value file, by its number.
+    Values(u64),
 }
 
 /// Calls `each` once for all that `sources` and `trees` hold. Memtables and runs share zones and values: what has the same hold
@@ -111,8 +116,9 @@ fn held<'t>(
     for run in runs {
         run.desc.extents().for_each(|extent| each(Holding::Run(run.desc.id, *extent)));
     }
-    for (_, table) in trees.into_iter().flat_map(Tree::tables) {
-        each(Holding::Table(&table.desc));
+    for tree in trees {
+        tree.tables().for_each(|(_, table)| each(Holding::Table(&table.desc)));
+        tree.values.iter().for_each(|live| each(Holding::Values(live.file.desc.id)));
     }
 }
 
@@ -121,7 +127,7 @@ fn held<'t>(
 struct Owners {
     /// Of zones and extents.
     pool: usize,
-    /// Of tables, wherever they lie.
+    /// Of tables, wherever they lie, and of value files.
     tables: usize,
 }
 
@@ -185,9 +191,9 @@ impl Engine {
         let present = tables.table_dir.present()?;
         let manifest = self.manifest.lock();
         let named = manifest.state.files();
-        let in_memory = manifest.state.tables().count() - named.len();
+        let in_memory = manifest.state.tables().filter(|table| table.extent.is_some()).count();
         let held = self.pm_tables().map_or(0, |memory| memory.count());
-        let files = present.iter().filter(|id| !named.contains(id)).count();
+        let files = present.iter().filter(|name| !named.contains(&name.id())).count();
         Ok(files as u64 + held.saturating_sub(in_memory as u64))
     }
 
@@ -235,7 +241,9 @@ impl Engine {
         let count = |is: fn(&Owned) -> bool| owned.iter().filter(|owned| is(owned)).count();
         let owners = Owners {
             pool: count(|owned| matches!(owned.place, Place::Pool(_))),
-            tables: count(|owned| matches!(owned.owner, Owner::Table { .. })),
+            tables: count(|owned| {
+                matches!(owned.owner, Owner::Table { .. } | Owner::Values { .. })
+            }),
         };
         let mut own = |place, owner| owned.push(Owned { place, owner });
         let areas = self.media.pool.log_extents();
@@ -265,6 +273,7 @@ impl Engine {
                 Holding::Value(_) => Owner::Value { keyspace: keyspace() },
                 Holding::Run(id, _) => Owner::Run { keyspace: keyspace(), id: *id },
                 Holding::Table(desc) => Owner::Table { keyspace: keyspace(), id: desc.id },
+                Holding::Values(id) => Owner::Values { keyspace: keyspace(), id: *id },
             };
             own(self.place_held(&held), owner);
         });
@@ -275,6 +284,7 @@ impl Engine {
             Holding::Zone(no) => self.zone_place(*no),
             Holding::Value(extent) | Holding::Run(_, extent) => Place::Pool(*extent),
             Holding::Table(desc) => desc.extent.map_or(Place::File(desc.id), Place::Pool),
+            Holding::Values(id) => Place::File(*id),
         }
     }
 
@@ -323,10 +333,11 @@ impl Engine {
                 owners.entry(id).or_default().push(owned.owner.clone());
             }
         }
-        let dead = tables.dead_ids();
-        for id in tables.table_dir.present()?.into_iter().collect::<BTreeSet<u64>>() {
+        let dead = tables.dead_names();
+        for name in tables.table_dir.present()?.into_iter().collect::<BTreeSet<FileName>>() {
+            let id = name.id();
             match owners.get(&id).map_or(&[][..], Vec::as_slice) {
-                [] if dead.contains(&id) => {
+                [] if dead.contains(&name) => {
                     report.owned.push(Owned { place: Place::File(id), owner: Owner::Going });
                 }
                 [] => report.leaked.push(Place::File(id)),

@@ -1,5 +1,6 @@
 //! What C1 picks from, and C2: a compaction claims its inputs, its keys are split into parts, its tables get a tier.
 
+use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,6 +22,7 @@ use crate::compaction::under_way::inputs::Inputs;
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, CompactionPart, Compactions};
 use crate::engine::Engine;
+use crate::hooks::events::CompactionReason;
 use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
@@ -49,6 +51,8 @@ pub(crate) struct PickedCompaction {
     pub into: usize,
     /// Positions of tables in it.
     pub onto: Range<usize>,
+    /// Value files that are collected, if that is what it is for.
+    pub collected: Option<BTreeSet<u64>>,
 }
 
 /// A subrange that may be compacted, and the facts that the choice depends on.
@@ -81,11 +85,11 @@ impl Engine {
     /// The tier of tables that are written to level `into`.
     fn output_tier(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
         let mut bytes = [0; LEVELS];
-        tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
+        tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.weight());
         let level0_share = self.level0_share(space.routes.load().subranges.len());
         placement::output_tier(&placement::Facts {
             into,
-            base: targets(&bytes, level0_share).base,
+            base: targets(&bytes, level0_share, tree.content()).base,
             limit: self.pm_tables().map_or(0, |memory| memory.limit()),
             waited_for: self.background.throttle.has_waiters(),
         })
@@ -191,6 +195,7 @@ impl Engine {
             levels,
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
+            content: view.tree.content(),
             pressure: self.pressure(),
             room: self.room_facts(compactions),
         }
@@ -207,6 +212,7 @@ impl Engine {
             relief: left(Writes::Relief),
             cut_at: room.map_or(u64::MAX, FileRoom::cut_at),
             short: self.files_are_full(),
+            missed: self.background.out_of_space.load(Relaxed),
         }
     }
 
@@ -234,7 +240,7 @@ impl Engine {
         };
         let first = scope.at(into).start;
         let onto = first + onto.start..first + onto.end;
-        let picked = PickedCompaction { level0, upper, into, onto };
+        let picked = PickedCompaction { level0, upper, into, onto, collected: None };
         self.begin_picked(compactions, space, view, picked)
     }
 
@@ -247,7 +253,20 @@ impl Engine {
         picked: PickedCompaction,
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let into = picked.into;
+        let picked = match picked {
+            // Tables that are merged in their place. What else is picked has all tables that its bounds overlap.
+            PickedCompaction { level0: None, into, onto, upper, collected } if upper.is_empty() => {
+                let onto = view.tree.level(into).touching(onto);
+                PickedCompaction { level0: None, into, onto, upper, collected }
+            }
+            picked => picked,
+        };
+        let (into, asked) = (picked.into, picked.collected.clone());
+        let reason = match &asked {
+            Some(_) => CompactionReason::Garbage,
+            None if picked.level0.is_some() => CompactionReason::Level0,
+            None => CompactionReason::Levels,
+        };
         let Some((inputs, writes)) = claim(&view.tree, picked) else { return Ok(None) };
         planted::step("begin a compaction");
         // Keys near the inputs may be written to this level only by this compaction, until it ends (I-TREE-1).
@@ -255,11 +274,13 @@ impl Engine {
         let bounds = enclosing(inputs.bounds(&self.media)?, compactions, space, level, into);
         let tier = self.output_tier(space, &view.tree, into);
         // Tables that only move have no parts.
-        let mut parts = Vec::new();
-        if inputs.is_level0() || !moves(&inputs.tables, into, tier) {
+        let (mut parts, mut files) = (Vec::new(), 0);
+        if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let output = OutputOptions { tier, writes, ..self.output_options(space, into) };
-            let merge = self.merge_of(space, tables, &inputs, &view.tree, output)?;
+            let collected = asked.unwrap_or_else(|| self.choose_collected(&view.tree, &inputs));
+            files = collected.len() as u64;
+            let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };
             for merge in self.split(whole) {
                 let task = Some(self.background.merge_engine.submit(merge)?);
@@ -274,6 +295,8 @@ impl Engine {
             parts,
             failure: OnceLock::new(),
             entries: inputs.entries(),
+            collected: files,
+            reason,
             inputs,
             begun: Instant::now(),
             told: OnceLock::new(),
@@ -300,6 +323,7 @@ impl Engine {
         inputs: &Inputs,
         tree: &Tree,
         output: OutputOptions,
+        collected: BTreeSet<u64>,
     ) -> Result<Merge> {
         let span = inputs.span();
         let Level0Inputs { memtable, runs } = &inputs.level0;
@@ -321,6 +345,7 @@ impl Engine {
                 now: space.expiry.as_ref().map(Expiry::now),
                 older: Older::below_output(deeper),
             },
+            values: self.merge_values(space, &tree.values, collected, &output),
             output,
             hooks: Arc::clone(&space.hooks),
         })
@@ -356,11 +381,11 @@ impl Engine {
 
 /// Marks the inputs as taken, and tells what room in files their merge may use; `None` if another job has any of them.
 fn claim(tree: &Tree, picked: PickedCompaction) -> Option<(Inputs, Writes)> {
-    let PickedCompaction { level0, upper, into, onto } = picked;
+    let PickedCompaction { level0, upper, into, onto, collected } = picked;
     let lower = tree.level(into).tables[onto].to_vec();
     // One table and what it overlaps may use the reserve of work that frees files.
     let above: usize = upper.iter().map(|(_, tables)| tables.len()).sum();
-    let one = above == 1 || above == 0 && lower.len() == 1;
+    let one = above == 1 || above == 0 && (lower.len() == 1 || collected.is_some());
     let writes = if level0.is_none() && one { Writes::Relief } else { Writes::Levels };
     let levels = upper.into_iter().chain([(into, lower)]);
     let each = |(level, tables): (usize, Vec<Arc<Table>>)| {

@@ -28,7 +28,8 @@ impl Engine {
         let begun = self.begin_noted(&mut compactions, space, |compactions| {
             let view = space.subranges()[0].view.load_full();
             let Some((into, onto)) = lowest(&view.tree, expired) else { return Ok(None) };
-            let picked = PickedCompaction { level0: None, upper: Vec::new(), into, onto };
+            let picked =
+                PickedCompaction { level0: None, upper: Vec::new(), into, onto, collected: None };
             self.begin_picked(compactions, space, &view, picked)
         });
         let DueWork::Begun(begun) = begun else { return false };

@@ -20,7 +20,8 @@ use crate::manifest::edit::{self, VersionEdit};
 use crate::memtable::Memtable;
 use crate::record::zone::Zone;
 use crate::tree::Tree;
-use crate::tree::desc::TableDesc;
+use crate::tree::desc::{TableDesc, ValueFileDesc};
+use crate::tree::names::FileName;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 
@@ -37,14 +38,17 @@ impl Engine {
         if space.dropped.load(Relaxed) || compaction.failure.get().is_some() {
             return Ok(());
         }
+        let values = new_values(&made);
         if !compaction.is_move() {
             let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
-            self.check_manifest_room(&descs, edit::tables_len(gone))?;
+            let gone = edit::tables_len(gone);
+            let more = edit::tables_len(descs.iter()) + edit::VALUE_FILE_LEN * values.len() as u64;
+            self.check_manifest_room(descs.len(), more, gone)?;
         }
-        let written = WrittenBytes::of(&made);
+        let written = WrittenBytes::of(&made, &values);
         let freed = Freed::by(compaction);
         let output = CompactionOutput { tables: descs.len(), bytes: written.all() };
-        let mut changes = inputs.changes(space.id, descs, &freed.zones);
+        let mut changes = inputs.changes(space.id, values, descs, &freed.zones);
         self.plant_before_edit(compaction, &freed, &mut changes);
         self.replace_inputs(compaction, made, changes, &freed)?;
         space.split_or_join_due.store(true, Relaxed);
@@ -100,6 +104,10 @@ impl Engine {
         if planted::is(Bug::RemoveTablesBeforeEdit) && !compaction.is_move() {
             self.plant_remove_files(compaction);
         }
+        if planted::is(Bug::RemoveValuesBeforeEdit) && !compaction.is_move() {
+            let tables = compaction.inputs.tables.iter();
+            tables.flat_map(|(_, table)| &table.values).for_each(|file| file.plant_remove());
+        }
         if planted::is(Bug::KeepInputInEdit) {
             let is_removal = |change: &VersionEdit| {
                 matches!(change, VersionEdit::LeaveRun { .. } | VersionEdit::RemoveTable { .. })
@@ -141,11 +149,11 @@ impl Engine {
         freed.zones.iter().for_each(|zone| zone.retire());
     }
 
-    /// Refuses tables that the manifest has no room for, even in a larger area: a snapshot of it must fit its area at every
+    /// Refuses `made` bytes about so many tables that the manifest has no room for, even in a larger area: a snapshot of it must fit its area at every
     /// open, whatever zones and runs there are by then. Tables that need no more than the `gone` bytes that they replace are
     /// never refused, or data could not be deleted.
-    pub(crate) fn check_manifest_room(&self, made: &[TableDesc], gone: u64) -> Result<()> {
-        let more = edit::tables_len(made.iter()).saturating_sub(gone);
+    pub(crate) fn check_manifest_room(&self, tables: usize, made: u64, gone: u64) -> Result<()> {
+        let more = made.saturating_sub(gone);
         if more == 0 {
             return Ok(());
         }
@@ -161,7 +169,7 @@ impl Engine {
                 "tables, runs and keyspaces take {used} of {area} bytes in the manifest, {} more tables need {more}, and \
                  persistent memory has no room for a larger one; delete data or drop keyspaces, or make a larger pool \
                  (pm_size), or larger tables (table_bytes)",
-                made.len()
+                tables
             ),
         ))
     }
@@ -175,13 +183,16 @@ impl Engine {
         made: Vec<NewTable>,
         left: Option<(&Subrange, &Level0Inputs)>,
     ) {
-        for NewTable { desc, space: place } in &made {
+        for NewTable { desc, space: place, .. } in &made {
             self.events.note(|| {
                 Event::TableCreated(TableCreated {
                     id: desc.id,
                     keyspace: space.name.clone(),
                     level: usize::from(desc.level),
-                    path: desc.extent.is_none().then(|| place.tables().path(desc.id)),
+                    path: desc
+                        .extent
+                        .is_none()
+                        .then(|| place.tables().path(FileName::Table(desc.id))),
                     bytes: desc.len,
                     entries: desc.entries,
                 })
@@ -264,6 +275,13 @@ fn sync_names(tables: &Tables, made: &[NewTable]) -> Result<()> {
     }
     let any_file = made.iter().any(|new| new.desc.extent.is_none());
     if any_file { tables.sync_dir() } else { Ok(()) }
+}
+
+/// The value files that no edit names yet.
+fn new_values(made: &[NewTable]) -> Vec<ValueFileDesc> {
+    let all = made.iter().flat_map(|new| &new.values).filter(|file| !file.is_named());
+    let new: BTreeMap<u64, &ValueFileDesc> = all.map(|file| (file.desc.id, &file.desc)).collect();
+    new.into_values().cloned().collect()
 }
 
 /// Marks that no edit names the input tables any more, unless they only moved.

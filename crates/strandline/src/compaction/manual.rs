@@ -221,7 +221,7 @@ impl Engine {
         if input.arrives(first..=into, all) {
             return Ok(ByHand::Busy);
         }
-        let picked = PickedCompaction { level0: None, upper, into, onto };
+        let picked = PickedCompaction { level0: None, upper, into, onto, collected: None };
         let begun = self.begin_picked(compactions, space, &view, picked)?;
         Ok(begun.map_or(ByHand::Busy, ByHand::Begun))
     }

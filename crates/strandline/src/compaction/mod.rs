@@ -2,6 +2,7 @@
 //! carries out; the files here are the steps in between.
 
 pub(crate) mod begin;
+mod collect;
 mod expired;
 pub(crate) mod install;
 pub(crate) mod manual;

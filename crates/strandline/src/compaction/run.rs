@@ -19,6 +19,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Compactable, SubrangeCandidate};
+use crate::compaction::collect::Urgency;
 use crate::compaction::merge::engine::Poll;
 use crate::compaction::policy::pick::{Choice, PickerInput, pick, pick_level0, pick_unfit};
 use crate::compaction::under_way::figures::CompactionFigures;
@@ -69,7 +70,7 @@ impl Engine {
             if !level0 {
                 match self.begin_due(&mut compactions, pick_level0) {
                     DueWork::Begun(begun) => {
-                        begun.tell_begin(&self.events, begun.reason());
+                        begun.tell_begin(&self.events, begun.reason);
                         compactions.under_way.insert(0, begun);
                         if self.events.are_heard() {
                             // It is told of before it does anything.
@@ -103,7 +104,7 @@ impl Engine {
                 DueWork::Nothing if !failed => return Ok(Worked::Idle),
                 DueWork::Nothing | DueWork::Failed => return Ok(Worked::Short),
             };
-            begun.tell_begin(&self.events, begun.reason());
+            begun.tell_begin(&self.events, begun.reason);
             compactions.under_way.push(Arc::clone(&begun));
             if self.events.are_heard() {
                 return Ok(Worked::Did);
@@ -256,7 +257,14 @@ impl Engine {
     /// Begins a compaction that is due and fits. If there is none, and none under way may make room, tries one that may not fit,
     /// because a writer or a flush waits.
     fn begin_any(&self, compactions: &mut Compactions) -> DueWork {
+        if let DueWork::Begun(begun) = self.begin_collection(compactions, Urgency::Urgent) {
+            return DueWork::Begun(begun);
+        }
         match self.begin_due(compactions, pick) {
+            DueWork::Nothing => {}
+            due => return due,
+        }
+        match self.begin_collection(compactions, Urgency::Due) {
             DueWork::Nothing
                 if compactions.under_way.is_empty() && self.may_lack_room(compactions) =>
             {

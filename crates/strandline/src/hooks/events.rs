@@ -136,6 +136,8 @@ pub enum CompactionReason {
     Level0,
     /// A level is larger than it should be, or its tables overlap too many of the next.
     Levels,
+    /// Value files have more garbage than [`value_space`](crate::Options::value_space) allows.
+    Garbage,
     /// Tables hold nothing but values that have expired.
     Expired,
     /// The application asked for it.

@@ -14,7 +14,7 @@ use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
-    SubrangeProperties, TableProperties,
+    SubrangeProperties, TableProperties, ValueFileProperties,
 };
 use crate::options::{Compression, KeyspaceOptions};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
@@ -34,11 +34,11 @@ wire! {
     SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
-        subranges, memtable_range_deletes, level0_target, levels,
+        subranges, memtable_range_deletes, level0_target, levels, value_files,
     }
     KeyspaceOptions {
-        compression, compression_level, filter_bits, memtable_bytes, ttl, merge_operator,
-        compaction_filter,
+        compression, compression_level, filter_bits, memtable_bytes, value_files_min, ttl,
+        merge_operator, compaction_filter,
     }
     SubrangeProperties {
         id, from, before, memtables, memtable_bytes, runs, record_bytes, other_bytes, heat,
@@ -47,6 +47,7 @@ wire! {
     TableProperties {
         id, path, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
     }
+    ValueFileProperties { id, path, bytes, values, live_values, live_bytes, tables }
     RunProperties {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
@@ -58,7 +59,7 @@ wire! {
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
-        time,
+        collected, value_bytes, time,
     }
     Wear { least, mean, most, unknown }
     Report {

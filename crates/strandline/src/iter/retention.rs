@@ -117,9 +117,7 @@ impl Retention {
         key: &[u8],
         kinds: impl Iterator<Item = EntryKind>,
     ) -> usize {
-        let deletes =
-            |kind: &EntryKind| matches!(kind, EntryKind::Delete | EntryKind::SingleDelete);
-        let oldest = kinds.take_while(deletes).count();
+        let oldest = kinds.take_while(|kind| kind.is_deletion()).count();
         if oldest > 0 && !self.older.may_hold(media, key) { oldest } else { 0 }
     }
 
@@ -169,7 +167,7 @@ impl Retention {
         stored: impl FnOnce() -> Option<&'v [u8]>,
     ) -> EntryKind {
         let has_passed = |now: Now| stored().is_some_and(|stored| now.has_passed(stored));
-        if kind == EntryKind::Value && self.now.is_some_and(has_passed) {
+        if kind.is_value() && self.now.is_some_and(has_passed) {
             return EntryKind::Delete;
         }
         kind

@@ -12,7 +12,7 @@ use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
 use crate::manifest::keyspace_options;
 use crate::options::KeyspaceOptions;
-use crate::tree::desc::TableDesc;
+use crate::tree::desc::{TableDesc, ValueFileDesc, ValueShare};
 
 /// What the manifest knows of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,11 @@ pub(crate) enum VersionEdit {
         run: u64,
         table: u64,
     },
+    /// A value file, which tables of the same edit refer to. It goes with the last of them.
+    AddValueFile {
+        keyspace: u32,
+        file: ValueFileDesc,
+    },
     AddTable(Box<TableDesc>),
     RemoveTable {
         keyspace: u32,
@@ -90,9 +95,15 @@ pub(crate) enum VersionEdit {
 /// Bytes that so many tables take in an edit, as neighbours.
 pub(crate) fn tables_len<'t>(tables: impl Iterator<Item = &'t TableDesc>) -> u64 {
     let (mut out, mut keys) = (Vec::new(), BoundKeys::default());
-    tables.for_each(|table| put_table(&mut out, table, &mut keys));
+    tables.for_each(|table| {
+        put_table(&mut out, table, &mut keys);
+        put_shares(&mut out, &table.values);
+    });
     out.len() as u64
 }
+
+/// Bytes that a value file takes in an edit, about.
+pub(crate) const VALUE_FILE_LEN: u64 = 32;
 
 /// A durable step of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,7 +256,34 @@ fn table<'r>(
             _ => return None,
         },
         sum: reader.u64()?,
+        values: Vec::new(),
     })
+}
+
+fn put_shares(out: &mut Vec<u8>, shares: &[ValueShare]) {
+    put_varint(out, shares.len() as u64);
+    for share in shares {
+        [share.file, share.values, share.bytes].into_iter().for_each(|word| put_varint(out, word));
+    }
+}
+
+fn shares(reader: &mut Reader<'_>) -> Option<Vec<ValueShare>> {
+    let mut shares = Vec::new();
+    for _ in 0..reader.varint()? {
+        let (file, values, bytes) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        shares.push(ValueShare { file, values, bytes });
+    }
+    Some(shares)
+}
+
+fn put_value_file(out: &mut Vec<u8>, file: &ValueFileDesc) {
+    [file.id, file.len, file.values].into_iter().for_each(|word| put_varint(out, word));
+    out.extend_from_slice(&file.sum.to_le_bytes());
+}
+
+fn value_file(reader: &mut Reader<'_>) -> Option<ValueFileDesc> {
+    let (id, len, values) = (reader.varint()?, reader.varint()?, reader.varint()?);
+    Some(ValueFileDesc { id, len, values, sum: reader.u64()? })
 }
 
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {
@@ -311,6 +349,7 @@ impl VersionEdit {
             VersionEdit::SetOptions { keyspace, .. }
             | VersionEdit::Subranges { keyspace, .. }
             | VersionEdit::LeaveRun { keyspace, .. }
+            | VersionEdit::AddValueFile { keyspace, .. }
             | VersionEdit::RemoveTable { keyspace, .. } => Some(*keyspace),
             VersionEdit::AddRun { run, .. } => Some(run.keyspace),
             VersionEdit::AddTable(table) => Some(table.keyspace),
@@ -335,6 +374,7 @@ impl VersionEdit {
         matches!(
             self,
             VersionEdit::AddTable(_)
+                | VersionEdit::AddValueFile { .. }
                 | VersionEdit::RemoveTable { .. }
                 | VersionEdit::DropKeyspace { .. }
         )
@@ -391,6 +431,18 @@ impl VersionEdit {
                 put_varint(out, u64::from(*keyspace));
                 put_varint(out, *run);
                 put_varint(out, *table);
+            }
+            VersionEdit::AddValueFile { keyspace, file } => {
+                out.push(16);
+                put_varint(out, u64::from(*keyspace));
+                put_value_file(out, file);
+            }
+            VersionEdit::AddTable(desc) if !desc.values.is_empty() => {
+                out.push(17);
+                put_table(out, desc, keys);
+                put_shares(out, &desc.values);
+                out.push(u8::from(desc.extent.is_some()));
+                desc.extent.iter().for_each(|extent| put_extent(out, *extent));
             }
             VersionEdit::AddTable(desc) => match desc.extent {
                 None => {
@@ -466,6 +518,17 @@ impl VersionEdit {
                 options: Box::new(keyspace_options::take(reader)?),
             },
             15 => VersionEdit::Clock(reader.varint()?),
+            16 => VersionEdit::AddValueFile { keyspace: id32(reader)?, file: value_file(reader)? },
+            17 => {
+                let desc = table(reader, |reader| keys.take(reader))?;
+                let values = shares(reader).filter(|values| !values.is_empty())?;
+                let extent = match reader.u8()? {
+                    0 => None,
+                    1 => Some(extent(reader)?),
+                    _ => return None,
+                };
+                VersionEdit::AddTable(Box::new(TableDesc { values, extent, ..desc }))
+            }
             _ => return None,
         })
     }

@@ -16,7 +16,9 @@ pub(crate) const NAME: &str = "MANIFEST";
 /// Its name until it is whole.
 pub(crate) const STAGED: &str = "MANIFEST.new";
 const MAGIC: &[u8; 8] = b"strandmf";
-const VERSION: u32 = 2;
+/// Of a state without value files, and of one with them: builds that do not know these refuse it by its number.
+const PLAIN: u32 = 2;
+const VERSION: u32 = 3;
 /// The oldest form that is read: checkpoints are how stores of older versions come here.
 const OLDEST: u32 = 1;
 /// Magic, version, zeroes, length and checksum of what follows.
@@ -25,12 +27,13 @@ const HEADER_LEN: usize = 32;
 fn encode(state: &ManifestState) -> Vec<u8> {
     let payload = state.encode_snapshot();
     let len = payload.len() as u64;
+    let version = if state.value_files().next().is_none() { PLAIN } else { VERSION };
     let mut out = Vec::with_capacity(HEADER_LEN + payload.len());
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&sum(VERSION, len, &payload).to_le_bytes());
+    out.extend_from_slice(&sum(version, len, &payload).to_le_bytes());
     out.extend_from_slice(&payload);
     out
 }
@@ -158,8 +161,8 @@ mod tests {
             assert!(payload(&bad).is_err(), "changed at {at}");
         }
         let mut newer = good;
-        newer[8] = 3;
-        assert!(matches!(payload(&newer), Err(Refusal::Version(3))));
+        newer[8] = 4;
+        assert!(matches!(payload(&newer), Err(Refusal::Version(4))));
         remove(&fs, dir);
         assert!(read(&fs, dir).expect("none").is_none());
     }

@@ -83,6 +83,10 @@ impl KeyspaceDesc {
             run: Box::new(run.desc.clone()),
             subranges: run.subranges.iter().copied().collect(),
         }));
+        let files = self.levels.value_files();
+        changes.extend(
+            files.map(|file| VersionEdit::AddValueFile { keyspace: id, file: file.desc.clone() }),
+        );
         let tables = self.levels.tables();
         changes.extend(tables.map(|table| VersionEdit::AddTable(Box::new(table.clone()))));
         changes

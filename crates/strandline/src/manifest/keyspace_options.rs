@@ -15,6 +15,7 @@ mod code {
     pub(super) const MERGE_OPERATOR: u8 = 5;
     pub(super) const COMPACTION_FILTER: u8 = 6;
     pub(super) const TTL: u8 = 7;
+    pub(super) const VALUE_FILES_MIN: u8 = 8;
 }
 
 const COMPRESSIONS: [Compression; 4] =
@@ -32,6 +33,7 @@ pub(super) fn put(out: &mut Vec<u8>, options: &KeyspaceOptions) {
         compression_level,
         filter_bits,
         memtable_bytes,
+        value_files_min,
         ttl,
         merge_operator,
         compaction_filter,
@@ -45,6 +47,7 @@ pub(super) fn put(out: &mut Vec<u8>, options: &KeyspaceOptions) {
         (code::MERGE_OPERATOR, name(merge_operator)),
         (code::COMPACTION_FILTER, name(compaction_filter)),
         (code::TTL, ttl.map(|ttl| number(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))),
+        (code::VALUE_FILES_MIN, value_files_min.map(number)),
     ];
     let set: Vec<_> = all.into_iter().filter_map(|(code, value)| Some((code, value?))).collect();
     put_varint(out, set.len() as u64);
@@ -80,6 +83,7 @@ pub(super) fn take(reader: &mut Reader<'_>) -> Option<KeyspaceOptions> {
             code::MERGE_OPERATOR => options.merge_operator = Some(name()?),
             code::COMPACTION_FILTER => options.compaction_filter = Some(name()?),
             code::TTL => options.ttl = Some(Duration::from_millis(fields.varint()?)),
+            code::VALUE_FILES_MIN => options.value_files_min = Some(fields.varint()?),
             _ => return None,
         }
         let is_name = matches!(code, code::MERGE_OPERATOR | code::COMPACTION_FILTER);
@@ -107,6 +111,7 @@ mod tests {
             .merge_operator("append:;")
             .compaction_filter("expire")
             .ttl(Duration::from_millis(1500))
+            .value_files_min(4096)
     }
 
     #[test]
@@ -123,7 +128,7 @@ mod tests {
         assert!((0..bytes.len()).all(|end| Edit::decode(&bytes[..end]).is_none()));
         // Behind floor, number of changes, the creation, code and keyspace: the number of options and the first of them.
         let first = plain.len() + 2;
-        assert_eq!(bytes[first..first + 4], [7, 1, 1, 7]);
+        assert_eq!(bytes[first..first + 4], [8, 1, 1, 7]);
         for (at, value) in [(first + 1, 2), (first + 1, 9), (first + 3, 3)] {
             let mut other = bytes.clone();
             other[at] = value;

@@ -15,7 +15,7 @@ use pmem::Durable;
 use pool::Pool;
 
 use crate::options::KeyspaceOptions;
-use crate::tree::desc::{Broken, TableDesc};
+use crate::tree::desc::{Broken, TableDesc, ValueFileState};
 use edit::{Edit, Fate, VersionEdit};
 pub(crate) use keyspace_desc::{KeyspaceDesc, RunState, creation};
 
@@ -73,6 +73,10 @@ impl ManifestState {
             VersionEdit::LeaveRun { keyspace, id, subrange } => {
                 self.keyspace(*keyspace)?.leave_run(*id, *subrange)?;
             }
+            VersionEdit::AddValueFile { keyspace, file } => {
+                self.keyspace(*keyspace)?.levels.add_value_file(file)?;
+                self.next_table = self.next_table.max(file.id.saturating_add(1));
+            }
             VersionEdit::AddTable(desc) => {
                 self.keyspace(desc.keyspace)?.levels.add(desc)?;
                 self.next_table = self.next_table.max(desc.id.saturating_add(1));
@@ -106,14 +110,29 @@ impl ManifestState {
         self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables())
     }
 
-    /// The numbers of those that are files.
+    /// All value files.
+    pub(crate) fn value_files(&self) -> impl Iterator<Item = &ValueFileState> {
+        self.keyspaces.values().flat_map(|keyspace| keyspace.levels.value_files())
+    }
+
+    /// The numbers of tables that are files, and of value files.
     pub(crate) fn files(&self) -> BTreeSet<u64> {
-        self.tables().filter(|table| table.extent.is_none()).map(|table| table.id).collect()
+        let tables = self.tables().filter(|table| table.extent.is_none()).map(|table| table.id);
+        tables.chain(self.value_files().map(|file| file.desc.id)).collect()
     }
 
     fn apply_edit(&mut self, edit: &Edit) -> Result<(), Broken> {
         self.floor = self.floor.max(edit.floor);
-        edit.changes.iter().try_for_each(|change| self.apply(change))
+        edit.changes.iter().try_for_each(|change| self.apply(change))?;
+        let concerns_values = |change: &VersionEdit| match change {
+            VersionEdit::RemoveTable { keyspace, .. }
+            | VersionEdit::AddValueFile { keyspace, .. } => Some(*keyspace),
+            _ => None,
+        };
+        for id in edit.changes.iter().filter_map(concerns_values).collect::<BTreeSet<u32>>() {
+            self.keyspaces.get_mut(&id).into_iter().for_each(|keyspace| keyspace.levels.settle());
+        }
+        Ok(())
     }
 
     /// The one edit from which the whole state can be rebuilt.
@@ -160,7 +179,8 @@ impl ManifestState {
                 return Err(Error::corruption(
                     "open",
                     format!(
-                        "manifest edit {number} breaks the rule that {broken}; restore a copy of the pool"
+                        "manifest edit {number} breaks the rule that {broken}; use the release that wrote it, or restore a copy of \
+                         the pool"
                     ),
                 ));
             }
@@ -348,6 +368,7 @@ mod tests {
             largest: largest.to_vec(),
             range_deletes: 0,
             ends_before: false,
+            values: Vec::new(),
         }
     }
 

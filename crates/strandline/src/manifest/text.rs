@@ -5,7 +5,7 @@ use std::fmt;
 use super::edit::Fate;
 use super::{ManifestState, RunState};
 use crate::level0::run::RunDesc;
-use crate::tree::desc::TableDesc;
+use crate::tree::desc::{TableDesc, ValueFileState};
 
 impl fmt::Display for ManifestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,6 +25,7 @@ impl fmt::Display for ManifestState {
             }
             keyspace.runs.values().try_for_each(|run| write_run(f, run))?;
             keyspace.levels.tables().try_for_each(|table| write_table(f, table))?;
+            keyspace.levels.value_files().try_for_each(|file| write_value_file(f, file))?;
         }
         for (no, (incarnation, fate)) in &self.zones {
             let (epoch, grant) = (incarnation >> 32, incarnation & u64::from(u32::MAX));
@@ -69,5 +70,16 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
         f,
         "  level {level}, table {id}: {entries} entries, {deletions} deletions, {range_deletes} range deletions, \
          seqs {min_seq} to {max_seq}, {len} bytes{place}, keys {smallest} to {before}{largest}"
+    )
+}
+
+fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::Result {
+    let ValueFileState { desc, tables, live_values, live_bytes } = file;
+    writeln!(
+        f,
+        "  value file {}: {live_values} of {} values and {live_bytes} of {} bytes live, in {tables} tables",
+        desc.id,
+        desc.values,
+        desc.bytes()
     )
 }

@@ -326,6 +326,11 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
         counter("compaction_written", "Bytes of tables that compactions wrote to files.")
             .in_unit(bytes.clone())
             .is(compactions.written_bytes),
+        counter("value_files_collected", "Value files whose live values were written anew.")
+            .is(compactions.collected),
+        counter("compaction_values_written", "Bytes of value files among them.")
+            .in_unit(bytes.clone())
+            .is(compactions.value_bytes),
         counter("compaction_pm_written", "Bytes of tables that they wrote to persistent memory.")
             .in_unit(bytes)
             .is(compactions.pm_written_bytes),
@@ -340,6 +345,12 @@ fn keyspaces(all: &[KeyspaceProperties]) -> Vec<Figure> {
     vec![
         gauge("memtables", "Memtables, the active one included.")
             .of_each(all, |of| of.memtables as u64),
+        gauge("value_files", "Bytes of value files.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| of.value_files.iter().map(|file| file.bytes).sum()),
+        gauge("value_files_live", "Bytes in value files that tables refer to.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| of.value_files.iter().map(|file| file.live_bytes).sum()),
         gauge("memtable_records", "Versions in memtables.").of_each(all, |of| of.memtable_records),
         gauge("memtable", "Bytes of records in memtables.")
             .in_unit(Unit::Bytes)

@@ -22,6 +22,7 @@ use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::value_file::LiveValues;
 
 /// Figures about an open store.
 ///
@@ -163,6 +164,28 @@ pub struct KeyspaceProperties {
     pub level0_target: u64,
     /// Levels that have tables, from the top.
     pub levels: Vec<LevelProperties>,
+    /// Files with the values that tables refer to, by their numbers.
+    pub value_files: Vec<ValueFileProperties>,
+}
+
+/// A file with values that lie apart from their keys.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ValueFileProperties {
+    /// Its number; no table has it.
+    pub id: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Values in it.
+    pub values: u64,
+    /// Values that tables refer to; the others are garbage.
+    pub live_values: u64,
+    /// Bytes of these, with keys and checksums.
+    pub live_bytes: u64,
+    /// Tables that refer to it.
+    pub tables: u64,
 }
 
 /// Figures about a subrange. Several may share a memtable or a run from the time when their keys were one's.
@@ -381,6 +404,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.len()).sum(),
         level0_target: engine.budget().level0_bytes.saturating_sub(level0_share),
         levels: levels(&space.tree(), level0_share),
+        value_files: space.tree().values.iter().map(value_file).collect(),
     }
 }
 
@@ -404,8 +428,8 @@ fn subrange_properties(subrange: &Subrange, zone_bytes: u64) -> SubrangeProperti
 
 fn levels(tree: &Tree, level0_bytes: u64) -> Vec<LevelProperties> {
     let mut bytes = [0; LEVELS];
-    tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.len);
-    let targets = targets(&bytes, level0_bytes);
+    tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.weight());
+    let targets = targets(&bytes, level0_bytes, tree.content());
     let filled = tree.levels().filter(|(_, level)| !level.tables.is_empty());
     filled
         .map(|(number, level)| LevelProperties {
@@ -414,6 +438,19 @@ fn levels(tree: &Tree, level0_bytes: u64) -> Vec<LevelProperties> {
             tables: level.tables.iter().map(|table| properties(table)).collect(),
         })
         .collect()
+}
+
+fn value_file(live: &LiveValues) -> ValueFileProperties {
+    let desc = &live.file.desc;
+    ValueFileProperties {
+        id: desc.id,
+        path: live.file.path(),
+        bytes: desc.len,
+        values: desc.values,
+        live_values: live.values,
+        live_bytes: live.bytes,
+        tables: live.tables,
+    }
 }
 
 fn properties(table: &Table) -> TableProperties {

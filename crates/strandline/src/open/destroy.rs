@@ -23,8 +23,8 @@ use crate::open::store_file::{IDENTITY, IDENTITY_STAGED, Identity, Memory, hold_
 use crate::open::{check_place, open_memory};
 use crate::options::{Options, SsdSource};
 use crate::socket::SOCKET;
+use crate::tree::names::FileName;
 use crate::tree::owner;
-use crate::tree::tables::is_table;
 use crate::wal;
 
 const DESTROY: &str = "destroy";
@@ -140,7 +140,9 @@ fn own_tables(
 fn remove_tables(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let Ok(names) = fs.list(dir) else { return Ok(()) };
     let manifest = [manifest_file::NAME, manifest_file::STAGED];
-    for name in names.iter().filter(|name| is_table(name) || manifest.contains(&name.as_str())) {
+    let is_ours =
+        |name: &&String| FileName::parse(name).is_some() || manifest.contains(&name.as_str());
+    for name in names.iter().filter(is_ours) {
         fs.remove(&dir.join(name))?;
     }
     fs.sync_dir(dir)?;

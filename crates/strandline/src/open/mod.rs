@@ -42,6 +42,7 @@ use crate::open::store_file::{IDENTITY, Identity, Memory, hold_named};
 use crate::options::check::check;
 use crate::options::{Options, PmSource, SsdSource, WalDir};
 use crate::recovery::recover::Damage;
+use crate::tree::names::FileName;
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
 
@@ -421,7 +422,7 @@ fn claim(table_dir: &TableDir, region: &Arc<Region>) -> Result<()> {
     // An open that was killed may have claimed it.
     if !owner::is_claimed(fs, dir, Some(pool.id()))? {
         let names = fs.list(dir)?;
-        if names.iter().any(|name| name.ends_with(".sst") || name == manifest_file::NAME) {
+        if names.iter().any(|name| FileName::parse(name).is_some() || name == manifest_file::NAME) {
             let text = format!(
                 "{} holds tables of another store; name an empty directory with ssd",
                 dir.display()

@@ -10,6 +10,7 @@ use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, Memory};
 use crate::open::{POOL, SST, absolute, same_file};
 use crate::options::{Options, SsdSource};
+use crate::tree::names::FileName;
 use crate::wal;
 
 /// Refuses a store in memory of this process where there is one that outlived another: it would begin with nothing.
@@ -104,5 +105,5 @@ fn has_log(ground: &dyn Ground, path: &Path) -> bool {
 
 fn has_tables(ground: &dyn Ground, dir: &Path) -> bool {
     let names = ground.names().list(dir).unwrap_or_default();
-    names.iter().any(|name| name.ends_with(".sst"))
+    names.iter().any(|name| FileName::parse(name).is_some())
 }

@@ -19,6 +19,8 @@ pub(super) const PM_TABLES_MAX: u32 = 75;
 /// Smallest and largest tables: of smaller ones the manifest soon names as many as it can, and a part of one is kept in
 /// DRAM while it is written.
 const TABLE_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 30;
+/// Percent of live values: with less, collection would write the same values over and over.
+const VALUE_SPACE: RangeInclusive<u64> = 110..=10_000;
 /// Threads of one kind at most: beyond that the system may refuse them, or take the process.
 pub(crate) const THREADS_MAX: u32 = 64;
 
@@ -40,6 +42,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         ("memtable_bytes", options.memtable_bytes, MEMTABLE_BYTES_MIN..=u64::MAX),
         ("dram_budget", budget, STORE_BYTES_MIN..=u64::MAX),
         ("table_bytes", options.table_bytes, TABLE_BYTES),
+        ("value_space", options.value_space.into(), VALUE_SPACE),
     ] {
         check_bounds(name, value, &bounds)?;
     }

@@ -35,6 +35,8 @@ pub struct KeyspaceOptions {
     pub filter_bits: Option<u32>,
     /// Bytes of records at which a memtable of the keyspace is flushed, if that is less than what the store gives each.
     pub memtable_bytes: Option<u64>,
+    /// Bytes of a value from which on it lies in a value file, apart from its key; 0: none does.
+    pub value_files_min: Option<u64>,
     /// How long a value lives, in whole milliseconds. From then on the key counts as deleted. Reads at a snapshot judge by the
     /// time when they read; an iterator or cursor judges all that it shows by the time when it was made, but what a merge or a
     /// compaction has dropped since is gone. The space comes back as
@@ -76,6 +78,12 @@ pub const KEYSPACE_TABLE: &[Row] = &[
         unit: "bytes",
         default: "the store's",
         doc: "Records that a memtable of the keyspace holds before it is flushed; less than the store gives each.",
+    },
+    Row {
+        name: "value_files_min",
+        unit: "bytes; 0: none",
+        default: "the store's",
+        doc: "Values from this size on are written to value files, apart from their keys.",
     },
     Row {
         name: "ttl",
@@ -135,6 +143,12 @@ impl KeyspaceOptions {
         KeyspaceOptions { memtable_bytes: Some(bytes), ..self }
     }
 
+    /// Sets [`value_files_min`](KeyspaceOptions::value_files_min).
+    #[must_use]
+    pub fn value_files_min(self, bytes: u64) -> KeyspaceOptions {
+        KeyspaceOptions { value_files_min: Some(bytes), ..self }
+    }
+
     /// Sets [`ttl`](KeyspaceOptions::ttl).
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> KeyspaceOptions {
@@ -172,6 +186,7 @@ impl KeyspaceOptions {
             "compression_level" => self.compression_level = Some(text.parse().ok()?),
             "filter_bits" => self.filter_bits = Some(text.parse().ok()?),
             "memtable_bytes" => self.memtable_bytes = Some(parse_size(text)?),
+            "value_files_min" => self.value_files_min = Some(parse_size(text)?),
             "ttl" => self.ttl = Some(parse_duration(text)?),
             "merge_operator" => self.merge_operator = Some(text.to_owned()),
             "compaction_filter" => self.compaction_filter = Some(text.to_owned()),
@@ -188,6 +203,7 @@ impl KeyspaceOptions {
             ("compression_level", self.compression_level.map(|level| level.to_string())),
             ("filter_bits", text(self.filter_bits.map(u64::from))),
             ("memtable_bytes", text(self.memtable_bytes)),
+            ("value_files_min", text(self.value_files_min)),
             ("ttl", self.ttl.map(|ttl| format!("{}s", ttl.as_secs_f64()))),
             ("merge_operator", self.merge_operator.clone()),
             ("compaction_filter", self.compaction_filter.clone()),
@@ -263,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_table_and_the_struct_agree() {
-        let texts = ["zstd", "3", "0", "65536", "90s", "append:;", "old"];
+        let texts = ["zstd", "3", "0", "65536", "4096", "90s", "append:;", "old"];
         let mut options = KeyspaceOptions::new();
         assert!(options.is_empty() && options.to_string().is_empty());
         for (row, text) in KEYSPACE_TABLE.iter().zip(texts) {

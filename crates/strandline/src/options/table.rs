@@ -177,6 +177,20 @@ pub const TABLE: &[Row] = &[
         doc: "How blocks of new tables are protected; crc32c for RocksDB before 6.27.",
     },
     Row {
+        name: "value_files_min",
+        unit: "bytes; 0: none",
+        default: "0",
+        doc: "Values from this size on are written to value files, apart from their keys, when level 0 is compacted: merges of levels then \
+              move references, not values. Faster writes; scans read more places.",
+    },
+    Row {
+        name: "value_space",
+        unit: "percent, 110 to 10000",
+        default: "150",
+        doc: "What value files may take for what is live in them. Beyond that, the live values of the worst files are written anew, \
+              and the files go. Less: less space, more written.",
+    },
+    Row {
         name: "table_bytes",
         unit: "bytes",
         default: "32M",

@@ -74,6 +74,8 @@ impl Options {
                 self.compression_level = level.filter(|level| *level <= COMPRESSION_LEVEL_MAX)?;
             }
             "checksum" => self.checksum = checksum_named(text)?,
+            "value_files_min" => self.value_files_min = parse_size(text)?,
+            "value_space" => self.value_space = count()?,
             "table_bytes" => self.table_bytes = parse_size(text).filter(|bytes| *bytes > 0)?,
             "block_bytes" => self.block_bytes = count().filter(|bytes| *bytes > 0)?,
             "filter_bits" => self.filter_bits = up_to(FILTER_BITS_MAX)?,
@@ -241,6 +243,8 @@ mod tests {
             compression: Compression::Zstd,
             compression_level: 1,
             checksum: Checksum::Crc32c,
+            value_files_min: 1,
+            value_space: 1,
             table_bytes: 1,
             block_bytes: 1,
             filter_bits: 1,

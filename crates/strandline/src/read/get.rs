@@ -145,7 +145,10 @@ impl Engine {
                 let seq = operand.seq();
                 Some(Found::Merged(seq, self.merge_chain(view, of.space, key, seq, trace)??))
             }
-            found => self.judge(of, key, found)?,
+            found => {
+                let judged = self.judge(of, key, found)?;
+                judged.map(|found| found.fetched(&view.tree.values, key)).transpose()?
+            }
         };
         self.check_lost(of.space, key, found.as_ref())?;
         Ok(found)
@@ -266,7 +269,10 @@ impl Engine {
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
-                let found = self.find_many(view, &keys, seq)?;
+                let mut found = self.find_many(view, &keys, seq)?;
+                if of.now.is_none() {
+                    view.tree.values.fetch_many(&keys, &mut found)?;
+                }
                 for ((no, key), found) in numbers.iter().zip(keys).zip(found) {
                     let found = self.resolve(view, of, key, found, &mut ())?;
                     if let Some(found) = found.filter(|found| !found.deletes()) {

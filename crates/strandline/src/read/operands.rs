@@ -112,8 +112,20 @@ impl<'m> Chain<'m> {
                 cursor.seek(key, newest)?;
                 while cursor.valid() && cursor.key() == key {
                     let copies = self.copies;
-                    let copy = || &*copies.alloc_slice_copy(cursor.value());
-                    if self.take(cursor.seq(), cursor.kind(), deleted, copy).is_break() {
+                    let (seq, kind) = (cursor.seq(), cursor.kind());
+                    let taken = match kind {
+                        EntryKind::ValueRef if seq >= deleted => {
+                            let (file, of) = view.tree.values.find(key, cursor.value())?;
+                            let value = file.get(key, &of)?;
+                            let copy = || &*copies.alloc_slice_copy(value.bytes());
+                            self.take(seq, EntryKind::Value, deleted, copy)
+                        }
+                        _ => {
+                            let copy = || &*copies.alloc_slice_copy(cursor.value());
+                            self.take(seq, kind, deleted, copy)
+                        }
+                    };
+                    if taken.is_break() {
                         break;
                     }
                     cursor.next()?;
@@ -154,7 +166,7 @@ impl<'m> Chain<'m> {
                 self.walked.bytes += operand.len() as u64;
                 self.operands.push(operand);
             }
-            EntryKind::Value => {
+            EntryKind::Value | EntryKind::ValueRef => {
                 self.base = Some(value());
                 self.ended = true;
             }

@@ -11,8 +11,8 @@ mod skip;
 
 use std::cmp::Ordering;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use base::bytes::compare;
 use base::{Error, Result, Seq};
@@ -30,6 +30,8 @@ use crate::read::operands::Merged;
 use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
+use crate::tree::value_file::StoredValue;
+use crate::tree::value_reader::{ValueReader, ValueUse};
 use crate::tree::walk::LevelIterator;
 use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
 use sst::EntryKind;
@@ -60,6 +62,9 @@ pub(crate) struct Scan {
     current: ScanPosition,
     /// The value of the key, where that is what a merge came to. Where it came to nothing, the scan stands there and can go on.
     merged: Option<Merged>,
+    /// The value of the key, where a table refers to one of a value file and it was asked for.
+    fetched: OnceLock<StoredValue>,
+    values: Mutex<ValueReader>,
     /// Some source has range deletions.
     deletes_ranges: bool,
     /// Scratch: the key that is being passed.
@@ -119,6 +124,8 @@ impl Scan {
             heap: SourceHeap::default(),
             current: ScanPosition::Nowhere,
             merged: None,
+            fetched: OnceLock::new(),
+            values: Mutex::new(ValueReader::new(ValueUse::Scan)),
             deletes_ranges: false,
             passed: Vec::new(),
             stretch: DeadStretch::default(),
@@ -162,7 +169,34 @@ impl Scan {
     #[inline]
     pub(crate) fn value(&self) -> Result<Option<&[u8]>> {
         let stored = self.stored_value()?;
-        Ok(if self.now.is_some() { stored.map(value_of) } else { stored })
+        let value = if self.now.is_some() { stored.map(value_of) } else { stored };
+        match value {
+            Some(reference) if self.stands_on_reference() => self.fetch(reference).map(Some),
+            value => Ok(value),
+        }
+    }
+
+    /// Whether the entry that the scan stands on refers to a value file.
+    #[inline]
+    fn stands_on_reference(&self) -> bool {
+        match self.current {
+            ScanPosition::Table(at) if self.merged.is_none() => {
+                let head = self.walks.get(at).and_then(LevelIterator::head);
+                head.is_some_and(|head| head.kind == EntryKind::ValueRef)
+            }
+            _ => false,
+        }
+    }
+
+    /// The value that the entry refers to, read once.
+    fn fetch(&self, reference: &[u8]) -> Result<&[u8]> {
+        if let Some(value) = self.fetched.get() {
+            return Ok(value.bytes());
+        }
+        let key = self.key().unwrap_or_default();
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values.read(&self.view.tree.values, key, reference)?;
+        Ok(self.fetched.get_or_init(|| value).bytes())
     }
 
     /// Why the operands of the key that the scan stands on came to nothing, if they did.
@@ -215,6 +249,7 @@ impl Scan {
         let from = known.as_ref().map_or(from, |known| jump(known, from, direction, self.snapshot));
         self.pin(from, direction)?;
         self.merged.take();
+        self.fetched.take();
         self.direction = direction;
         let span = &self.subrange.span;
         let (edge, end) = match direction {
@@ -329,6 +364,7 @@ impl Scan {
             return self.seek(Bound::Excluded(&key), direction);
         }
         self.merged.take();
+        self.fetched.take();
         self.pass()?;
         self.settle()?;
         if self.valid() { Ok(()) } else { self.go_on() }
@@ -361,7 +397,7 @@ impl Scan {
             ([only], []) if only.head.as_ref().is_some_and(is_put) => {
                 self.current = ScanPosition::Record(0);
             }
-            ([], [only]) if only.head().is_some_and(|head| head.kind == EntryKind::Value) => {
+            ([], [only]) if only.head().is_some_and(|head| head.kind.is_value()) => {
                 self.current = ScanPosition::Table(0);
             }
             _ => return self.settle_among(),
@@ -400,7 +436,7 @@ impl Scan {
             if let Some(lost) = &self.space.lost {
                 lost.check(&self.space.name, key, Some(seq))?;
             }
-            let deleted = matches!(kind, EntryKind::Delete | EntryKind::SingleDelete)
+            let deleted = kind.is_deletion()
                 || (self.deletes_ranges && self.view.newest_delete(key, self.snapshot)? > seq)
                 || self.has_expired(key)?;
             if !deleted {

@@ -322,7 +322,10 @@ fn open_trees(
         };
     };
     let tree = |(id, keyspace): (&u32, &KeyspaceDesc)| {
-        let claimed = keyspace.levels.tables().map(|table| tables.claim(table));
+        let files = keyspace.levels.value_files();
+        let values: BTreeMap<u64, _> =
+            files.map(|file| (file.desc.id, tables.claim_values(&file.desc))).collect();
+        let claimed = keyspace.levels.tables().map(|table| tables.claim(table, &values));
         let claimed = claimed.collect::<Result<Vec<_>>>()?;
         Ok((*id, Arc::new(Tree::new(&keyspace.levels, &Tree::default(), claimed))))
     };

@@ -23,9 +23,26 @@ impl Losses {
         self.ranges.into_inner()
     }
 
-    fn add(&self, from: Option<Vec<u8>>, to: Option<Vec<u8>>, reason: String) {
+    /// Notes a range, or that the one at `place` goes on, if it ends where this one begins, for the same reason. Returns its
+    /// place.
+    fn add(
+        &self,
+        place: Option<usize>,
+        from: Option<Vec<u8>>,
+        to: Option<Vec<u8>>,
+        reason: String,
+    ) -> usize {
+        let mut ranges = self.ranges.borrow_mut();
+        if let Some((place, range)) = place.and_then(|place| Some((place, ranges.get_mut(place)?)))
+            && range.to == from
+            && range.reason == reason
+        {
+            range.to = to;
+            return place;
+        }
         let keyspace = Some(self.keyspace.clone());
-        self.ranges.borrow_mut().push(LostRange { keyspace, from, to, reason });
+        ranges.push(LostRange { keyspace, from, to, reason });
+        ranges.len() - 1
     }
 }
 
@@ -33,12 +50,14 @@ impl Losses {
 pub(crate) struct SalvageCursor {
     entries: SalvagedEntries,
     head: Option<SalvagedEntry>,
+    /// Place of the last range that it lost.
+    lost: Option<usize>,
 }
 
 impl SalvageCursor {
     /// Stands on the first entry that can be read.
     pub(crate) fn new(entries: SalvagedEntries, losses: &Losses) -> SalvageCursor {
-        let mut cursor = SalvageCursor { entries, head: None };
+        let mut cursor = SalvageCursor { entries, head: None, lost: None };
         cursor.read(losses);
         cursor
     }
@@ -61,7 +80,7 @@ impl SalvageCursor {
         };
         if let Some(reason) = reason {
             let to = self.head.as_ref().map(|entry| entry.key.clone());
-            losses.add(last.map(|entry| entry.key), to, reason);
+            self.lost = Some(losses.add(self.lost, last.map(|entry| entry.key), to, reason));
         }
     }
 }

@@ -34,10 +34,12 @@ use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
 use crate::repair::losses::{Losses, SalvageCursor};
 use crate::repair::orphan_zones::OrphanZones;
-use crate::repair::salvage::{SalvagedEntries, SalvagedEntry};
+use crate::repair::salvage::{SalvagedEntries, SalvagedEntry, Stamps};
 use crate::snapshot::Horizon;
+use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
+use crate::ttl::STAMP_LEN;
 use crate::write::op::Op;
 use crate::write::way::WriteWay;
 
@@ -243,7 +245,10 @@ impl Left {
                     match table.ranges().and_then(|ranges| Ok((ranges, table.uncached()?))) {
                         Ok((ranges, open)) => {
                             sources.deletes.extend(ranges.deletes());
-                            tables.push(salvage::table(open));
+                            let entries = salvage::table(open);
+                            let stamp = if space.expiry.is_some() { STAMP_LEN } else { 0 };
+                            let values = Arc::clone(&space.tree().values);
+                            tables.push(salvage::fetched(values, Stamps::Known(stamp), entries));
                         }
                         Err(error) => lost.push(LostRange {
                             keyspace: Some(space.name.clone()),
@@ -269,12 +274,13 @@ impl Left {
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let tables = Tables::new(
+        let tables = Arc::new(Tables::new(
             open::present_table_dir(ground, places.tables.clone()),
             FileRoom::unlimited(),
             StoreCache::own(0),
-        );
+        ));
         let ids = tables.table_dir.present()?;
+        let values = Arc::new(tables.loose_values()?);
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
         let damage: Vec<LostRange> = damage.map(lost_anywhere).collect();
@@ -295,8 +301,8 @@ impl Left {
         lost.extend(damage);
         // Tables carry the names of their keyspaces; an ingested one knows neither its keyspace's number nor its age.
         let mut names = BTreeMap::from([(0, "default".to_owned())]);
-        for id in ids {
-            let path = tables.path(id);
+        for name in ids.into_iter().filter(|name| matches!(name, FileName::Table(_))) {
+            let path = tables.path(name);
             match salvage::lone_table(&tables, &path) {
                 Ok(found) => {
                     if found.ingested {
@@ -309,7 +315,9 @@ impl Left {
                     }
                     let sources = self.keyspaces.entry(found.keyspace).or_default();
                     sources.deletes.extend(found.deletes);
-                    sources.entries.push(found.entries);
+                    let values = Arc::clone(&values);
+                    let entries = salvage::fetched(values, Stamps::Unknown, found.entries);
+                    sources.entries.push(entries);
                 }
                 Err(error) => lost.push(unknown(error.to_string())),
             }

@@ -15,6 +15,8 @@ use crate::record::store::{Leaf, Media};
 use crate::span::Span;
 use crate::tree::blocks::File;
 use crate::tree::tables::Tables;
+use crate::tree::value_file::ValueFiles;
+use crate::ttl::STAMP_LEN;
 
 /// A version of a key.
 #[derive(Clone)]
@@ -145,6 +147,47 @@ impl<B: Blocks> TableWalk<B> {
                 value: cursor.value().to_vec(),
             })
         })
+    }
+}
+
+/// Bytes that may stand before a value or a reference: the time at which it expires.
+#[derive(Clone, Copy)]
+pub(crate) enum Stamps {
+    Known(usize),
+    /// The manifest is gone.
+    Unknown,
+}
+
+/// The same with the values themselves in the place of references. Where a value cannot be read its key is lost, older versions
+/// included: they do not count any more.
+pub(crate) fn fetched(
+    values: Arc<ValueFiles>,
+    stamps: Stamps,
+    entries: SalvagedEntries,
+) -> SalvagedEntries {
+    Box::new(entries.flat_map(move |entry| match entry {
+        Ok(entry) if entry.kind == EntryKind::ValueRef => match fetch(&values, stamps, &entry) {
+            Ok(value) => vec![Ok(SalvagedEntry { kind: EntryKind::Value, value, ..entry })],
+            Err(error) => {
+                let lost = SalvagedEntry { kind: EntryKind::Delete, value: Vec::new(), ..entry };
+                vec![Err(error), Ok(lost)]
+            }
+        },
+        entry => vec![entry],
+    }))
+}
+
+/// What stands before a reference, and the value behind it.
+fn fetch(values: &ValueFiles, stamps: Stamps, entry: &SalvagedEntry) -> Result<Vec<u8>> {
+    let at = |stamp: usize| {
+        let (time, reference) = entry.value.split_at(stamp.min(entry.value.len()));
+        let (file, of) = values.find(&entry.key, reference)?;
+        let value = file.get_past_cache(&entry.key, &of)?;
+        Ok([time, value.bytes()].concat())
+    };
+    match stamps {
+        Stamps::Known(stamp) => at(stamp),
+        Stamps::Unknown => at(0).or_else(|error| at(STAMP_LEN).map_err(|_| error)),
     }
 }
 

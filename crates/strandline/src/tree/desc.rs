@@ -6,6 +6,7 @@ use std::ops::Bound;
 
 use base::Seq;
 use pool::Extent;
+use sst::ValueSummary;
 
 use crate::span::BoundsRef;
 
@@ -37,9 +38,55 @@ pub(crate) struct TableDesc {
     pub largest: Vec<u8>,
     /// `largest` itself is not part of the table: a range deletion ends before it.
     pub ends_before: bool,
+    /// What it refers to in value files, by their numbers.
+    pub values: Vec<ValueShare>,
+}
+
+/// What the manifest stores about a value file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ValueFileDesc {
+    /// Names the file; no table has it.
+    pub id: u64,
+    /// Bytes of the file, and their checksum.
+    pub len: u64,
+    pub sum: u64,
+    /// Values in it.
+    pub values: u64,
+}
+
+impl ValueFileDesc {
+    /// Bytes of its records.
+    pub(crate) fn bytes(&self) -> u64 {
+        ValueSummary::record_bytes(self.len)
+    }
+}
+
+/// What a table refers to in a value file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueShare {
+    /// Number of the value file.
+    pub file: u64,
+    /// Number of values, and bytes of their records.
+    pub values: u64,
+    pub bytes: u64,
+}
+
+/// A value file, and what tables refer to in it. What is live is counted here and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ValueFileState {
+    pub desc: ValueFileDesc,
+    /// Tables that refer to it; without any it goes.
+    pub tables: u64,
+    pub live_values: u64,
+    pub live_bytes: u64,
 }
 
 impl TableDesc {
+    /// Its bytes, and those that it refers to in value files.
+    pub(crate) fn weight(&self) -> u64 {
+        self.len + self.values.iter().map(|share| share.bytes).sum::<u64>()
+    }
+
     pub(crate) fn bounds(&self) -> BoundsRef<'_> {
         BoundsRef { smallest: &self.smallest, largest: &self.largest }
     }
@@ -62,6 +109,7 @@ pub(crate) type Broken = &'static str;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LevelsState {
     levels: [BTreeMap<Vec<u8>, TableDesc>; LEVELS],
+    value_files: BTreeMap<u64, ValueFileState>,
 }
 
 impl LevelsState {
@@ -81,17 +129,70 @@ impl LevelsState {
         fits_its_extent(desc)?;
         let level = level_of(desc.level).ok_or("levels are numbered from 1 to 6")?;
         is_disjoint(&self.levels[level], desc)?;
+        for share in &desc.values {
+            self.value_file(share.file)?.add(share)?;
+        }
         self.levels[level].insert(desc.smallest.clone(), desc.clone());
         Ok(())
+    }
+
+    /// Adds a value file, which tables of the same edit refer to.
+    pub(crate) fn add_value_file(&mut self, desc: &ValueFileDesc) -> Result<(), Broken> {
+        let fresh = ValueFileState { desc: desc.clone(), tables: 0, live_values: 0, live_bytes: 0 };
+        match self.value_files.insert(desc.id, fresh) {
+            None if desc.values > 0 => Ok(()),
+            None => Err("a value file has values"),
+            Some(_) => Err("numbers of value files are used once"),
+        }
+    }
+
+    /// All value files, by their numbers.
+    pub(crate) fn value_files(&self) -> impl Iterator<Item = &ValueFileState> {
+        self.value_files.values()
+    }
+
+    fn value_file(&mut self, id: u64) -> Result<&mut ValueFileState, Broken> {
+        self.value_files.get_mut(&id).ok_or("tables refer to value files that are there")
+    }
+
+    /// Forgets value files that no table refers to: the end of an edit.
+    pub(crate) fn settle(&mut self) {
+        self.value_files.retain(|_, file| file.tables > 0);
     }
 
     /// Removes table `id` of `level`, whose lowest key is `smallest`.
     pub(crate) fn remove(&mut self, level: u8, smallest: &[u8], id: u64) -> Result<(), Broken> {
         let level = level_of(level).ok_or("levels are numbered from 1 to 6")?;
         match self.levels[level].remove(smallest) {
-            Some(desc) if desc.id == id => Ok(()),
+            Some(desc) if desc.id == id => {
+                desc.values.iter().try_for_each(|share| self.value_file(share.file)?.remove(share))
+            }
             _ => Err("a table that is removed is there"),
         }
+    }
+}
+
+impl ValueFileState {
+    /// I-VALUE-2.
+    fn add(&mut self, share: &ValueShare) -> Result<(), Broken> {
+        self.tables += 1;
+        self.live_values += share.values;
+        self.live_bytes += share.bytes;
+        if self.live_values <= self.desc.values && self.live_bytes <= self.desc.bytes() {
+            Ok(())
+        } else {
+            Err("tables refer to no more than a value file has")
+        }
+    }
+
+    fn remove(&mut self, share: &ValueShare) -> Result<(), Broken> {
+        let less = |there: u64, gone: u64| there.checked_sub(gone);
+        let left = less(self.tables, 1)
+            .zip(less(self.live_values, share.values))
+            .zip(less(self.live_bytes, share.bytes));
+        let ((tables, values), bytes) = left.ok_or("what a table refers to was counted")?;
+        (self.tables, self.live_values, self.live_bytes) = (tables, values, bytes);
+        Ok(())
     }
 }
 
@@ -156,6 +257,7 @@ mod tests {
             largest: largest.into(),
             ends_before: false,
             range_deletes: 0,
+            values: Vec::new(),
         }
     }
 

@@ -73,6 +73,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
         smallest: Vec::new(),
         largest: Vec::new(),
         ends_before: false,
+        values: Vec::new(),
     };
     add_entries(&mut desc, &table, &refused)?;
     add_range_deletes(&mut desc, &table, &refused)?;
@@ -95,6 +96,13 @@ fn add_entries(
         match cursor.kind() {
             EntryKind::Value => {}
             EntryKind::Delete => desc.deletions += 1,
+            EntryKind::ValueRef => {
+                let text = format!(
+                    "refers to a value file at key {}; write values and deletions",
+                    key.escape_ascii()
+                );
+                return Err(refused(ErrorKind::NotSupported, &text));
+            }
             EntryKind::Merge | EntryKind::SingleDelete => {
                 let text = format!(
                     "has a merge operand or single deletion at key {}; write values and deletions",

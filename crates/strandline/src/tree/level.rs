@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::planted::{self, Bug};
 use base::{Result, Seq};
 use sst::{Handle, Hit, Search};
 
@@ -111,6 +112,22 @@ impl Level {
         let begins =
             |table: &Arc<Table>| span.before().is_none_or(|upper| &table.desc.smallest[..] < upper);
         first..first + self.tables[first..].partition_point(begins)
+    }
+
+    /// The same tables, and those behind them that begin where the last one ends without having that key: bounds of keys include
+    /// both ends, so that these would overlap the others.
+    pub(crate) fn touching(&self, within: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let mut end = within.end;
+        if planted::is(Bug::InPlaceIgnoresTouching) {
+            return within;
+        }
+        while let (true, [.., last], Some(next)) =
+            (end > within.start, &self.tables[..end], self.tables.get(end))
+            && last.desc.largest == next.desc.smallest
+        {
+            end += 1;
+        }
+        within.start..end
     }
 
     /// Positions of the tables that overlap the keys from `smallest` to `largest`, both included.

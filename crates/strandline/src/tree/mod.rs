@@ -18,12 +18,15 @@ pub(crate) mod examine;
 pub(crate) mod facts;
 pub(crate) mod level;
 pub(crate) mod memory;
+pub(crate) mod names;
 pub(crate) mod owner;
 pub(crate) mod room;
 pub(crate) mod scanned;
 pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod value_file;
+pub(crate) mod value_reader;
 pub(crate) mod verify;
 pub(crate) mod walk;
 
@@ -33,18 +36,25 @@ use std::sync::Arc;
 use base::{Result, Seq};
 
 use desc::{LEVELS, LevelsState};
+use facts::TableContent;
 use level::{Level, verdict};
 use space::NewTable;
 use table::Table;
+use value_file::ValueFiles;
 
 use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
+
+/// Tables that refer to so many times their bytes are there for the references.
+const REFERENCES: u64 = 4;
 
 /// The tables of a keyspace at a moment.
 #[derive(Clone, Default)]
 pub(crate) struct Tree {
     /// From level 1 on.
     levels: [Arc<Level>; LEVELS],
+    /// What the tables refer to.
+    pub values: Arc<ValueFiles>,
 }
 
 impl Tree {
@@ -63,6 +73,7 @@ impl Tree {
             });
             *slot = Arc::new(Level::new(tables.collect()));
         }
+        tree.values = Arc::new(ValueFiles::of(tree.tables().map(|(_, table)| table)));
         tree
     }
 
@@ -70,6 +81,13 @@ impl Tree {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.iter().all(|level| level.tables.is_empty())
+    }
+
+    /// What the tables hold, for the most part.
+    pub(crate) fn content(&self) -> TableContent {
+        let tables: u64 = self.tables().map(|(_, table)| table.desc.len).sum();
+        let values: u64 = self.values.iter().map(|live| live.bytes).sum();
+        if values > REFERENCES * tables { TableContent::References } else { TableContent::Values }
     }
 
     /// Levels with their numbers, from the newest data to the oldest.

@@ -11,18 +11,22 @@ use pool::Extent;
 
 use super::desc::TableDesc;
 use super::memory::PmExtent;
+use super::names::FileName;
 use super::room::Writes;
 use super::tables::Tables;
+use super::value_file::ValueFile;
 
 /// A table that is written and durable, and that no edit names yet.
 pub(crate) struct NewTable {
     pub desc: TableDesc,
     pub space: TableSpace,
+    /// What it refers to, in the order of `desc.values`.
+    pub values: Vec<Arc<ValueFile>>,
 }
 
-/// The file or extent of a table.
+/// The file or extent of a table, or the file of values.
 pub(crate) struct TableSpace {
-    id: u64,
+    name: FileName,
     tables: Arc<Tables>,
     /// Bytes of the file that are counted.
     counted: u64,
@@ -33,11 +37,11 @@ pub(crate) struct TableSpace {
 }
 
 impl TableSpace {
-    /// The file of table `id`, which is being written or about to be.
-    pub(crate) fn file(tables: &Arc<Tables>, id: u64) -> TableSpace {
+    /// A file that is being written or about to be.
+    pub(crate) fn file(tables: &Arc<Tables>, name: FileName) -> TableSpace {
         tables.owners.begin();
         TableSpace {
-            id,
+            name,
             tables: Arc::clone(tables),
             counted: 0,
             memory: None,
@@ -78,12 +82,13 @@ impl TableSpace {
         self.named.store(true, Ordering::Release);
     }
 
-    /// Marks that no durable edit names it any more.
-    pub(crate) fn set_dropped(&self) {
+    /// Marks that no durable edit names it any more; tells whether one did.
+    pub(crate) fn set_dropped(&self) -> bool {
         let named = self.named.swap(false, Ordering::AcqRel);
         if named && frees_early() {
             self.memory.iter().for_each(PmExtent::plant_free);
         }
+        named
     }
 }
 
@@ -93,7 +98,7 @@ impl Drop for TableSpace {
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);
         } else {
-            self.tables.add_dead(self.id, self.counted);
+            self.tables.add_dead(self.name, self.counted);
             if frees_early() {
                 memory.into_iter().for_each(PmExtent::leave);
             }

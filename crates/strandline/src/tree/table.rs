@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use sst::Layout;
 
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::names::FileName;
 use super::scanned::ScannedBlocks;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
+use super::value_file::ValueFile;
 use crate::busy::Busy;
 use crate::ranges::Ranges;
 use crate::tree::facts::TableFacts;
@@ -21,6 +24,8 @@ use crate::tree::verify::verify;
 pub(crate) struct Table {
     /// Its level is the one that it was opened in; see [`Table::desc_at`].
     pub desc: TableDesc,
+    /// What it refers to, in the order of `desc.values`.
+    pub values: Vec<Arc<ValueFile>>,
     space: Arc<TableSpace>,
     open: OnceLock<OpenTable>,
     /// A compaction under way reads it.
@@ -34,10 +39,11 @@ struct OpenTable {
 
 impl Table {
     /// A table that a durable edit names.
-    pub(crate) fn new(NewTable { desc, space }: NewTable) -> Table {
+    pub(crate) fn new(NewTable { desc, space, values }: NewTable) -> Table {
         space.set_named();
+        values.iter().for_each(|file| file.add_table());
         let (space, open, busy) = (Arc::new(space), OnceLock::new(), Busy::default());
-        Table { desc, space, open, busy }
+        Table { desc, values, space, open, busy }
     }
 
     fn tables(&self) -> &Arc<Tables> {
@@ -46,7 +52,7 @@ impl Table {
 
     /// Its file, if it is one.
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        (!self.is_in_memory()).then(|| self.tables().path(self.desc.id))
+        (!self.is_in_memory()).then(|| self.tables().path(FileName::Table(self.desc.id)))
     }
 
     /// Its file, or the pool.
@@ -67,7 +73,7 @@ impl Table {
 
     /// A planted bug: its extent goes although an edit names it.
     pub(crate) fn plant_free(&self) {
-        self.space.set_dropped();
+        let _was_named = self.space.set_dropped();
     }
 
     /// Its bytes.
@@ -77,13 +83,18 @@ impl Table {
 
     /// What the manifest says of it where it stands in `level`.
     pub(crate) fn desc_at(&self, level: usize) -> TableDesc {
-        TableDesc { level: level as u8, ..self.desc.clone() }
+        let mut desc = TableDesc { level: level as u8, ..self.desc.clone() };
+        if planted::is(Bug::MoveForgetsValues) {
+            desc.values.clear();
+        }
+        desc
     }
 
     /// What the pick of compactions looks at.
     pub(crate) fn facts(&self) -> TableFacts<'_> {
         TableFacts {
             bytes: self.desc.len,
+            weight: self.desc.weight(),
             bounds: self.desc.bounds(),
             busy: self.busy.is_taken(),
             deletes: match self.desc {
@@ -96,7 +107,9 @@ impl Table {
     /// Marks that no durable edit names this table.
     pub(crate) fn set_dropped(&self) {
         self.busy.spend();
-        self.space.set_dropped();
+        if self.space.set_dropped() {
+            self.values.iter().for_each(|file| file.drop_table());
+        }
     }
 
     /// The open table.
@@ -145,7 +158,7 @@ impl Table {
         let file = File(file);
         let layout = Layout::open(&file).map_err(|error| match error.kind() {
             // The process that wrote its name into the manifest could read it.
-            ErrorKind::NotSupported if verify(&*file.0, &self.desc).is_err() => {
+            ErrorKind::NotSupported if verify(&*file.0, self.desc.len, self.desc.sum).is_err() => {
                 lost("fails its checksum")
             }
             _ => error,

@@ -1,6 +1,6 @@
 //! All tables of a store: their numbers, the names of their files, and their end.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,13 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::{Append, Fs};
 
-use super::desc::TableDesc;
+use super::desc::{TableDesc, ValueFileDesc};
 use super::memory::PmTables;
+use super::names::FileName;
 use super::owner;
 use super::room::{FileRoom, Writes};
 use super::space::{NewTable, TableSpace};
+use super::value_file::{ValueFile, ValueFiles};
 use crate::cache::StoreCache;
 use crate::caught::{caught, panicked};
 use crate::count::Count;
@@ -31,10 +33,10 @@ impl TableDir {
         ssd::durable_dir(&*self.fs, &self.dir)
     }
 
-    /// Numbers of the tables that are there.
-    pub(crate) fn present(&self) -> Result<Vec<u64>> {
+    /// The tables and value files that are there.
+    pub(crate) fn present(&self) -> Result<Vec<FileName>> {
         match self.fs.list(&self.dir) {
-            Ok(names) => Ok(names.iter().filter_map(|name| number(name)).collect()),
+            Ok(names) => Ok(names.iter().filter_map(|name| FileName::parse(name)).collect()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
@@ -65,13 +67,21 @@ pub(crate) struct Tables {
     /// Room for files.
     pub room: FileRoom,
     next: AtomicU64,
-    dead: Mutex<VecDeque<(u64, u64)>>,
+    dead: Mutex<VecDeque<DeadFile>>,
     /// Number of owners of tables' space.
     pub owners: Count,
     /// Threads that take a dead table from the list, but have yet to remove its file.
     pub moving: Count,
     /// Bytes of files that were removed since the directory was synced for that.
     removed: AtomicU64,
+}
+
+/// A table or value file whose file is to be removed.
+#[derive(Clone, Copy)]
+struct DeadFile {
+    name: FileName,
+    /// Bytes that were counted.
+    counted: u64,
 }
 
 impl Tables {
@@ -100,9 +110,9 @@ impl Tables {
         self.next.fetch_max(next, Relaxed);
     }
 
-    /// Where table `id` is.
-    pub(crate) fn path(&self, id: u64) -> PathBuf {
-        self.table_dir.dir.join(file_name(id))
+    /// Where a file is.
+    pub(crate) fn path(&self, name: FileName) -> PathBuf {
+        self.table_dir.dir.join(name.text())
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -138,9 +148,9 @@ impl Tables {
         })
     }
 
-    /// Makes the file of the new table `id`; room for it is taken as it is written.
-    pub(crate) fn create(&self, id: u64) -> Result<Box<dyn Append>> {
-        self.table_dir.fs.create(&self.path(id))
+    /// Makes a new file; room for it is taken as it is written.
+    pub(crate) fn create(&self, name: FileName) -> Result<Box<dyn Append>> {
+        self.table_dir.fs.create(&self.path(name))
     }
 
     /// Opens a table for reading, wherever it lies; `hold` keeps it there.
@@ -151,19 +161,44 @@ impl Tables {
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => memory.open(desc.id, extent, desc.len, hold),
-            _ => self.table_dir.fs.open(&self.path(desc.id)),
+            _ => self.table_dir.fs.open(&self.path(FileName::Table(desc.id))),
         }
     }
 
-    /// Counts, at an open, a table that the manifest names.
-    pub(crate) fn claim(self: &Arc<Tables>, desc: &TableDesc) -> Result<NewTable> {
-        let mut space = TableSpace::file(self, desc.id);
+    /// Counts, at an open, a value file that the manifest names.
+    pub(crate) fn claim_values(self: &Arc<Tables>, desc: &ValueFileDesc) -> Arc<ValueFile> {
+        let mut space = TableSpace::file(self, FileName::Values(desc.id));
+        space.set_named();
+        space.count(desc.len);
+        Arc::new(ValueFile::new(desc.clone(), space))
+    }
+
+    /// All value files that are there, where no manifest tells of them. None is removed.
+    pub(crate) fn loose_values(self: &Arc<Tables>) -> Result<ValueFiles> {
+        let mut files = Vec::new();
+        for name in self.table_dir.present()? {
+            let FileName::Values(id) = name else { continue };
+            let len = self.table_dir.fs.open(&self.path(name))?.len();
+            files.push(self.claim_values(&ValueFileDesc { id, len, sum: 0, values: 0 }));
+        }
+        Ok(ValueFiles::loose(files))
+    }
+
+    /// Counts, at an open, a table that the manifest names, and that refers to some of `values`.
+    pub(crate) fn claim(
+        self: &Arc<Tables>,
+        desc: &TableDesc,
+        values: &BTreeMap<u64, Arc<ValueFile>>,
+    ) -> Result<NewTable> {
+        let mut space = TableSpace::file(self, FileName::Table(desc.id));
         space.set_named();
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => space = space.with_memory(memory.claim(extent)?),
             _ => space.count(desc.len),
         }
-        Ok(NewTable { desc: desc.clone(), space })
+        // The manifest names no table without the value files that it refers to.
+        let values = desc.values.iter().filter_map(|share| values.get(&share.file).cloned());
+        Ok(NewTable { desc: desc.clone(), space, values: values.collect() })
     }
 
     /// A number that no table has had.
@@ -176,16 +211,17 @@ impl Tables {
         self.table_dir.fs.sync_dir(&self.table_dir.dir)
     }
 
-    /// Puts a table on the list of dead ones; `len` bytes of its file were counted. A table without a file only loses its cached
-    /// blocks.
-    pub(super) fn add_dead(&self, id: u64, len: u64) {
-        self.dead.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, len));
+    /// Puts a table or value file on the list of dead ones; `counted` bytes of its file were counted. A table without a file
+    /// only loses its cached blocks.
+    pub(super) fn add_dead(&self, name: FileName, counted: u64) {
+        let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        dead.push_back(DeadFile { name, counted });
     }
 
-    /// Tables whose files are to be removed.
-    pub(crate) fn dead_ids(&self) -> BTreeSet<u64> {
+    /// Files that are to be removed.
+    pub(crate) fn dead_names(&self) -> BTreeSet<FileName> {
         let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        dead.iter().map(|(id, _)| *id).collect()
+        dead.iter().map(|file| file.name).collect()
     }
 
     /// Removes the files of dead tables and returns their numbers. A file that cannot be removed stays on the list, and counts, until the next call or the
@@ -205,15 +241,15 @@ impl Tables {
         // One at a time: if one panics, the others stay on the list.
         for _ in 0..count {
             planted::step("remove a table");
-            let Some((id, len)) = dead().pop_front() else { break };
-            self.cache.purge(id);
-            let removed = self.table_dir.fs.remove(&self.path(id));
+            let Some(file) = dead().pop_front() else { break };
+            self.cache.purge(file.name.id());
+            let removed = self.table_dir.fs.remove(&self.path(file.name));
             if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-                dead().push_back((id, len));
+                dead().push_back(file);
             } else {
-                self.room.give_back(len);
-                self.removed.fetch_add(len, Relaxed);
-                gone.push(id);
+                self.room.give_back(file.counted);
+                self.removed.fetch_add(file.counted, Relaxed);
+                gone.push(file.name.id());
             }
         }
         gone
@@ -224,39 +260,29 @@ impl Tables {
         !self.dead.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Removes files of tables that the manifest does not name, and numbers new tables above all files found. Returns how many
-    /// were removed; those that cannot be removed now are dead.
+    /// Removes files of tables and values that the manifest does not name, and numbers new ones above all that are found. Returns
+    /// how many were removed; those that cannot be removed now are dead.
     pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
         let sweeps_named = planted::is(Bug::SweepNamedTable);
         let skips = planted::is(Bug::SkipTableSweep);
+        let sweeps_values = planted::is(Bug::SweepNamedValues);
+        let skips_values = planted::is(Bug::SkipValueSweep);
         let mut swept = 0;
-        for id in self.table_dir.present()? {
+        for name in self.table_dir.present()? {
+            let id = name.id();
             self.next.fetch_max(id + 1, Relaxed);
+            let is_values = matches!(name, FileName::Values(_));
             let remove = match named.contains(&id) {
-                true => sweeps_named && named.last() == Some(&id),
-                false => !skips,
+                true => sweeps_named && named.last() == Some(&id) || sweeps_values && is_values,
+                false => !skips && !(skips_values && is_values),
             };
             if remove {
-                match self.table_dir.fs.remove(&self.path(id)) {
+                match self.table_dir.fs.remove(&self.path(name)) {
                     Ok(()) => swept += 1,
-                    Err(_) => self.add_dead(id, 0),
+                    Err(_) => self.add_dead(name, 0),
                 }
             }
         }
         Ok(swept)
     }
-}
-
-/// The name of table `id`, as RocksDB names its tables.
-pub(crate) fn file_name(id: u64) -> String {
-    format!("{id:06}.sst")
-}
-
-/// Whether a file of this name is a table.
-pub(crate) fn is_table(name: &str) -> bool {
-    number(name).is_some()
-}
-
-fn number(name: &str) -> Option<u64> {
-    name.strip_suffix(".sst")?.parse().ok()
 }

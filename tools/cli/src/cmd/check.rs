@@ -29,6 +29,8 @@ pub fn run(context: &Context) -> Outcome {
             "blocks": report.blocks,
             "tables": report.tables,
             "entries": report.entries,
+            "value_files": report.value_files,
+            "values": report.values,
             "damage": report.damage.iter().map(damage_json).collect::<Vec<Value>>(),
             "unmerged": report.unmerged.iter().map(|key| unmerged_json(context.form, key)).collect::<Vec<Value>>(),
             "space": space_json(&report.space),
@@ -57,6 +59,12 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
         let (tables, entries) = (human::count(report.tables), human::count(report.entries));
         out.line(format_args!("{tables} tables with {entries} entries verified"))?;
     }
+    if report.value_files > 0 {
+        let (files, values) = (human::count(report.value_files), human::count(report.values));
+        out.line(format_args!(
+            "{files} value files and {values} values that tables refer to verified"
+        ))?;
+    }
     print_space(&report.space, out)?;
     for unmerged in &report.unmerged {
         out.line(format_args!("cannot be read: {}", plain(&unmerged.what)))?;
@@ -83,6 +91,7 @@ fn parts(owner: &Owner) -> (&'static str, &str, Option<u64>) {
         Owner::Value { keyspace } => ("value", keyspace, None),
         Owner::Run { keyspace, id } => ("run", keyspace, Some(*id)),
         Owner::Table { keyspace, id } => ("table", keyspace, Some(*id)),
+        Owner::Values { keyspace, id } => ("value file", keyspace, Some(*id)),
         Owner::Manifest => ("manifest", "", None),
         Owner::Going => ("going", "", None),
         Owner::Free => ("free", "", None),
@@ -105,7 +114,7 @@ fn print_space(space: &SpaceReport, out: &mut Out) -> Result<(), Failure> {
 fn lies(place: &Place) -> String {
     match place {
         Place::Pool(extent) => format!("{} bytes at {} of the pool", extent.len, extent.at),
-        Place::File(id) => format!("the file of table {id}"),
+        Place::File(id) => format!("file {id} of tables or values"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use strandline::{KeyspaceProperties, LevelProperties, TableProperties};
+use strandline::{KeyspaceProperties, LevelProperties, TableProperties, ValueFileProperties};
 
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
@@ -100,6 +100,24 @@ fn rows(keyspace: &KeyspaceProperties, memory: Memory) -> Vec<Vec<String>> {
             ],
         );
     }
+    let files = &keyspace.value_files;
+    if !files.is_empty() {
+        let sum = |of: fn(&ValueFileProperties) -> u64| files.iter().map(of).sum::<u64>();
+        row(
+            "values",
+            format!(
+                "{}, {} live",
+                human::plural(files.len() as u64, "value file"),
+                human::bytes(sum(|file| file.live_bytes))
+            ),
+            [
+                human::bytes(sum(|file| file.bytes)),
+                human::count(sum(|file| file.values)),
+                "-".into(),
+                "-".into(),
+            ],
+        );
+    }
     rows
 }
 
@@ -154,6 +172,21 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
             ]
         }));
     }
+    if rows.len() > 1 {
+        out.table(&rows)?;
+    }
+    value_files(keyspace, out)
+}
+
+fn value_files(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
+    let heads = ["", "value file", "bytes", "live bytes", "values", "live values", "tables"];
+    let mut rows = vec![heads.map(String::from).to_vec()];
+    rows.extend(keyspace.value_files.iter().map(|file| {
+        let figures = [file.bytes, file.live_bytes, file.values, file.live_values, file.tables];
+        let mut row = vec![String::new(), file.id.to_string()];
+        row.extend(figures.map(|figure| figure.to_string()));
+        row
+    }));
     if rows.len() > 1 { out.table(&rows) } else { Ok(()) }
 }
 
@@ -192,6 +225,19 @@ fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
         "runs": runs.collect::<Vec<Value>>(),
         "level0_target": keyspace.level0_target,
         "levels": keyspace.levels.iter().map(|level| level_json(level, form)).collect::<Vec<Value>>(),
+        "value_files": keyspace.value_files.iter().map(value_file_json).collect::<Vec<Value>>(),
+    })
+}
+
+fn value_file_json(file: &ValueFileProperties) -> Value {
+    json!({
+        "id": file.id,
+        "path": file.path.display().to_string(),
+        "bytes": file.bytes,
+        "live_bytes": file.live_bytes,
+        "values": file.values,
+        "live_values": file.live_values,
+        "tables": file.tables,
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
-use sst::{EntryKind, FileReader, Layout, ReadAt, Table, Uncached};
+use sst::{EntryKind, FileReader, Layout, ReadAt, Table, Uncached, ValueRef};
 use strandline::Seq;
 
 use crate::context::Context;
@@ -175,9 +175,14 @@ fn scan(
     let mut cursor = table.cursor();
     cursor.first()?;
     while cursor.valid() {
-        let (key, seq, kind, value) =
-            (cursor.key(), cursor.seq(), name(cursor.kind()), cursor.value());
-        Entry { key, seq, kind, value }.print(context, out)?;
+        let (key, seq, kind) = (cursor.key(), cursor.seq(), cursor.kind());
+        // Behind a time, which only the store knows of, it stays as it is.
+        let place = match kind {
+            EntryKind::ValueRef => ValueRef::decode(cursor.value()).map(place),
+            _ => None,
+        };
+        let value = place.as_ref().map_or(cursor.value(), String::as_bytes);
+        Entry { key, seq, kind: name(kind), value }.print(context, out)?;
         cursor.next()?;
     }
     for delete in table.range_deletes()? {
@@ -185,6 +190,11 @@ fn scan(
         Entry { key, seq, kind: "range deletion", value }.print(context, out)?;
     }
     Ok(())
+}
+
+/// Where a value lies.
+fn place(of: ValueRef) -> String {
+    format!("{} bytes at {} of {:06}.blob", of.len, of.at, of.file)
 }
 
 /// An entry of a table; the value of a range deletion is where the range ends.
@@ -214,5 +224,6 @@ fn name(kind: EntryKind) -> &'static str {
         EntryKind::Value => "value",
         EntryKind::Merge => "merge operand",
         EntryKind::SingleDelete => "single deletion",
+        EntryKind::ValueRef => "value in a file",
     }
 }

@@ -28,7 +28,7 @@ fn a_file_without_an_owner_is_told_and_is_no_damage() {
     let tables = store.dir().join("db/sst");
     std::fs::write(tables.join("000777.sst"), b"half a table").expect("written");
     let text = store.run(&["check"]).ok().text();
-    assert!(text.contains("leaked: the file of table 777"), "{text}");
+    assert!(text.contains("leaked: file 777 of tables or values"), "{text}");
     assert!(text.ends_with("no damage\n"), "{text}");
     let json = store.run(&["check", "--json"]).ok().json();
     assert_eq!(json["space"]["leaked"].as_array().map(Vec::len), Some(1), "{json}");

@@ -40,6 +40,8 @@ const ENGINE: Engine = Engine {
     memtable_bytes: 4096,
     table_bytes: Some(1024),
     level0: Level0Form::GlobalIndex,
+    value_files_min: 0,
+    value_space: 150,
     pm_tables: 0,
     ssd_size: 0,
     log: SimLog::None,

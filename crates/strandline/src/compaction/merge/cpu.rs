@@ -67,7 +67,14 @@ impl MergeEngine for Cpu {
         Ok(Box::new(CpuTask {
             merging: MergingIterator::new(&*merge.media, sources),
             versions: Versions::default(),
-            output: Output::new(tables, output, below, merge.limits(), ranges),
+            output: Output::new(
+                tables,
+                output,
+                below,
+                merge.limits(),
+                ranges,
+                merge.values.clone(),
+            ),
             passed: 0,
             merge,
         }))
@@ -124,8 +131,9 @@ impl CpuTask {
             }
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
-        versions.combine(retention, media, &merge.hooks, keyspace);
-        versions.filter(retention, &merge.hooks, keyspace, level);
+        let values = &mut output.values;
+        versions.combine(retention, media, &merge.hooks, keyspace, values)?;
+        versions.filter(retention, &merge.hooks, keyspace, level, values)?;
         versions.drop_idle_deletions(retention, media);
         let mut begun = false;
         for (seq, kind, value) in versions.iter() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::Result;
 
 use crate::compaction::merge::output::{OutputLimits, OutputOptions};
+use crate::compaction::merge::values::MergeValues;
 use crate::hooks::Called;
 use crate::iter::retention::Retention;
 use crate::level0::run::Run;
@@ -96,6 +97,8 @@ pub(crate) struct Merge {
     /// The level below the output: a new table is begun before it overlaps too much of it.
     pub below: Option<Arc<Level>>,
     pub output: OutputOptions,
+    /// Values that lie apart from their keys.
+    pub values: MergeValues,
     pub hooks: Arc<Called>,
 }
 

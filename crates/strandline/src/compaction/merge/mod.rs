@@ -4,4 +4,5 @@ pub(crate) mod cpu;
 pub(crate) mod engine;
 pub(crate) mod output;
 mod sink;
+pub(crate) mod values;
 mod versions;

@@ -1,6 +1,6 @@
 //! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,19 +9,25 @@ use base::planted::{self, Bug};
 use base::{Result, Seq};
 use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
-use crate::compaction::merge::sink::TableSink;
+use crate::compaction::merge::sink::{SinkOptions, TableSink};
+use crate::compaction::merge::values::{MergeValues, ValueOutput};
 use crate::compaction::policy::pick::OVERLAP_MAX;
 use crate::compaction::policy::placement::OutputTier;
 use crate::fences::Side;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
 use crate::tree::bounds;
-use crate::tree::desc::TableDesc;
+use crate::tree::desc::{TableDesc, ValueShare};
 use crate::tree::level::Level;
+use crate::tree::names::FileName;
 use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 use crate::tree::verify;
+
+/// A table is cut, too, when it refers to so many times its size in value files: then a collection rewrites few references beside
+/// the values.
+const VALUES_FOR_TABLE: u64 = 4;
 
 /// The tier and the form of tables.
 #[derive(Clone)]
@@ -58,6 +64,7 @@ pub(crate) struct Output {
     limits: OutputLimits,
     open: Option<OpenOutput>,
     done: Vec<NewTable>,
+    pub values: ValueOutput,
     /// Range deletions that are not in a table yet, in key order. A table takes those that begin before the next one
     /// does, cut off there, so that tables stay disjoint.
     ranges: VecDeque<RangeDelete>,
@@ -73,6 +80,17 @@ struct OpenOutput {
     full_at: u64,
     /// Table of the level below that the next key is compared with, and bytes of it overlapped so far.
     overlap_from: usize,
+    /// What it refers to in value files, by their numbers, and bytes of all of that.
+    shares: BTreeMap<u64, ValueShare>,
+    value_bytes: u64,
+}
+
+impl OutputOptions {
+    /// Where its tables go.
+    fn sink(&self) -> SinkOptions {
+        let OutputOptions { tier, writes, table_bytes, .. } = *self;
+        SinkOptions { tier, expected: table_bytes, writes, rate: self.rate.clone() }
+    }
 }
 
 impl Output {
@@ -82,8 +100,11 @@ impl Output {
         below: Option<Arc<Level>>,
         limits: OutputLimits,
         ranges: Ranges,
+        values: MergeValues,
     ) -> Output {
+        let sink = SinkOptions { tier: OutputTier::Ssd, ..options.sink() };
         Output {
+            values: ValueOutput::new(tables, options.keyspace, sink, values),
             tables: Arc::clone(tables),
             options,
             below,
@@ -108,7 +129,8 @@ impl Output {
     pub(crate) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let cut = self.passes_cut(key);
         let Some(open) = &self.open else { return Ok(()) };
-        let full = open.writer.estimated_len() >= open.full_at;
+        let full = open.writer.estimated_len() >= open.full_at
+            || open.value_bytes >= VALUES_FOR_TABLE.saturating_mul(open.full_at);
         let ends = cut || full || self.overlaps_much(open, key);
         if ends { self.end_table(Some(key)) } else { Ok(()) }
     }
@@ -141,14 +163,15 @@ impl Output {
         kind: EntryKind,
         value: &[u8],
     ) -> Result<()> {
-        let open = match &mut self.open {
-            Some(open) => open,
-            None => {
-                let open = self.begin_table(key)?;
-                self.open.insert(open)
-            }
-        };
-        open.writer.add(key, seq, kind, value)?;
+        if self.open.is_none() {
+            self.open = Some(self.begin_table(key)?);
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let placed = self.values.place(key, kind, value)?;
+        open.writer.add(key, seq, placed.kind, placed.stored)?;
+        if let Some(share) = placed.share {
+            open.count(&share);
+        }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         Ok(())
@@ -157,9 +180,7 @@ impl Output {
     fn begin_table(&self, key: &[u8]) -> Result<OpenOutput> {
         let table_bytes = self.options.table_bytes;
         let id = self.tables.take_id();
-        let rate = self.options.rate.clone();
-        let OutputOptions { tier, writes, .. } = self.options;
-        let sink = TableSink::new(&self.tables, id, tier, table_bytes, writes, rate)?;
+        let sink = TableSink::new(&self.tables, FileName::Table(id), self.options.sink())?;
         let full_at = sink.cut_at(table_bytes);
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
@@ -168,7 +189,8 @@ impl Output {
         };
         let overlap_from =
             self.below.as_ref().map_or(0, |below| below.first_from(key, Side::Before));
-        Ok(OpenOutput { id, writer: Writer::new(sink, options), full_at, overlap_from })
+        let (writer, shares) = (Writer::new(sink, options), BTreeMap::new());
+        Ok(OpenOutput { id, writer, full_at, overlap_from, shares, value_bytes: 0 })
     }
 
     /// Ends the table; `next` is the first key of the next one.
@@ -276,18 +298,24 @@ impl Output {
             global_seq: Seq::ZERO,
             smallest: self.lower_bound(&summary.smallest),
             largest,
+            values: open.shares.into_values().collect(),
         };
         planted::step("read a table back");
-        verify::verify(&*self.tables.open(&desc, None)?, &desc)?;
-        Ok(NewTable { desc, space: written.space })
+        verify::verify(&*self.tables.open(&desc, None)?, desc.len, desc.sum)?;
+        Ok(NewTable { desc, space: written.space, values: Vec::new() })
     }
 
-    /// Ends the last table and hands all of them over.
+    /// Ends the last table and value file, and hands all tables over, each with the value files that it refers to.
     pub(crate) fn end(&mut self) -> Result<Vec<NewTable>> {
         if let (None, Some(first)) = (&self.open, self.ranges.front()) {
             self.open = Some(self.begin_table(&first.begin)?);
         }
         self.end_table(None)?;
+        let made = self.values.end()?;
+        for table in &mut self.done {
+            let files = table.desc.values.iter().map(|share| self.values.file(&made, share.file));
+            table.values = files.collect::<Result<_>>()?;
+        }
         Ok(std::mem::take(&mut self.done))
     }
 
@@ -295,5 +323,19 @@ impl Output {
     pub(crate) fn abandon(&mut self) {
         self.open = None;
         self.done.clear();
+        self.values.abandon();
+    }
+}
+
+impl OpenOutput {
+    fn count(&mut self, share: &ValueShare) {
+        let sum = self.shares.entry(share.file).or_insert(ValueShare {
+            file: share.file,
+            values: 0,
+            bytes: 0,
+        });
+        sum.values += share.values;
+        sum.bytes += share.bytes;
+        self.value_bytes += share.bytes;
     }
 }

@@ -15,6 +15,7 @@ use sst::Sink;
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::throttle::rate::RateLimit;
 use crate::tree::memory::PmTables;
+use crate::tree::names::FileName;
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
@@ -22,10 +23,22 @@ use crate::tree::tables::Tables;
 /// Bytes that a file is handed at once.
 const BUFFER: usize = 1 << 20;
 
-/// A table being written.
+/// Where bytes go, and what they count for.
+#[derive(Clone)]
+pub(crate) struct SinkOptions {
+    pub tier: OutputTier,
+    /// Bytes that it will have, about.
+    pub expected: u64,
+    /// The purpose of the room in files that it takes.
+    pub writes: Writes,
+    /// Shared by all that is written.
+    pub rate: Option<Arc<RateLimit>>,
+}
+
+/// A table or value file being written.
 pub(crate) struct TableSink {
     tables: Arc<Tables>,
-    id: u64,
+    name: FileName,
     space: TableSpace,
     to: To,
     buffer: Vec<u8>,
@@ -47,26 +60,24 @@ pub(crate) struct WrittenTable {
 }
 
 impl TableSink {
-    /// Table `id`, which will have about `expected` bytes.
+    /// A table or value file.
     pub(crate) fn new(
         tables: &Arc<Tables>,
-        id: u64,
-        tier: OutputTier,
-        expected: u64,
-        writes: Writes,
-        rate: Option<Arc<RateLimit>>,
+        name: FileName,
+        options: SinkOptions,
     ) -> Result<TableSink> {
+        let SinkOptions { tier, expected, writes, rate } = options;
         let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
         // If anything fails from here on, its drop removes the file.
-        let space = TableSpace::file(tables, id);
+        let space = TableSpace::file(tables, name);
         let to = match memory.filter(has_room) {
             Some(memory) => To::Memory(Arc::clone(memory)),
-            None => To::File(tables.create(id)?),
+            None => To::File(tables.create(name)?),
         };
         Ok(TableSink {
             tables: Arc::clone(tables),
-            id,
+            name,
             space,
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
@@ -86,7 +97,7 @@ impl TableSink {
 
     fn flush(&mut self) -> Result<()> {
         if let To::Memory(_) = &self.to {
-            self.to = To::File(self.tables.create(self.id)?);
+            self.to = To::File(self.tables.create(self.name)?);
         }
         self.space.take(self.buffer.len() as u64, self.writes)?;
         self.charge_rate();
@@ -105,7 +116,10 @@ impl TableSink {
 
     /// Makes all of it durable.
     pub(crate) fn end(mut self) -> Result<WrittenTable> {
-        let unsynced = planted::is(Bug::SkipTableSync);
+        let unsynced = match self.name {
+            FileName::Table(_) => planted::is(Bug::SkipTableSync),
+            FileName::Values(_) => planted::is(Bug::SkipValueSync),
+        };
         let sum = self.sum.value();
         if let To::Memory(memory) = &self.to
             && let Some(extent) = memory.write(&self.buffer)
@@ -177,8 +191,10 @@ mod tests {
     /// Writes `len` bytes in pieces of 100.
     fn written(tables: &Arc<Tables>, place: OutputTier, len: usize) -> TableSpace {
         let id = tables.take_id();
-        let mut sink =
-            TableSink::new(tables, id, place, 1000, Writes::Levels, None).expect("begins");
+        let name = FileName::Table(id);
+        let options =
+            SinkOptions { tier: place, expected: 1000, writes: Writes::Levels, rate: None };
+        let mut sink = TableSink::new(tables, name, options).expect("begins");
         let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
         bytes.chunks(100).for_each(|piece| sink.append(piece).expect("append"));
         let written = sink.end().expect("end");
@@ -193,7 +209,7 @@ mod tests {
                 assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
             }
             _ => {
-                let file = tables.table_dir.fs.open(&tables.path(id)).expect("open");
+                let file = tables.table_dir.fs.open(&tables.path(name)).expect("open");
                 assert_eq!(file.len(), len as u64);
                 file.read_at(0, &mut read).expect("read");
             }

@@ -1,12 +1,14 @@
 //! The versions of a key that survive a compaction, with their values: combined, filtered.
 
-use base::Seq;
 use base::planted::{self, Bug};
+use base::{Result, Seq};
 use sst::EntryKind;
 
+use crate::compaction::merge::values::ValueOutput;
 use crate::hooks::{self, Called, Decision};
 use crate::iter::retention::{Judged, Retention};
 use crate::record::store::Media;
+use crate::tree::value_file::StoredValue;
 use crate::ttl::STAMP_LEN;
 
 /// The versions of one key that must be kept, newest first.
@@ -44,7 +46,7 @@ impl Versions {
     pub(crate) fn take(&mut self, seq: Seq, kind: EntryKind, stored: &[u8], retention: &Retention) {
         let drops_early = planted::is(Bug::ExpiredDropsEarly);
         match retention.says(kind, || Some(stored)) {
-            EntryKind::Delete if kind == EntryKind::Value => {
+            EntryKind::Delete if kind.is_value() => {
                 if !drops_early {
                     self.push(seq, EntryKind::Delete, &[]);
                 }
@@ -66,11 +68,13 @@ impl Versions {
         media: &Media,
         hooks: &Called,
         keyspace: &str,
-    ) {
+        values: &mut ValueOutput,
+    ) -> Result<()> {
         let without_base = planted::is(Bug::MergeWithoutBase);
+        let ignores_apart = planted::is(Bug::MergeIgnoresApart);
         let merges = self.kept.iter().any(|version| version.kind == EntryKind::Merge);
         if !merges || !hooks.has_operator() {
-            return;
+            return Ok(());
         }
         // Rebuild the list group by group, from the newest.
         let before: Vec<(Seq, EntryKind, Vec<u8>)> =
@@ -87,8 +91,15 @@ impl Versions {
             let base = group.last().filter(|(_, kind, _)| *kind != EntryKind::Merge);
             let known = base.is_some() || (behind.is_empty() && bottom);
             let operands = &group[..group.len() - usize::from(base.is_some())];
-            let existing = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
-            let existing = existing.map(|(_, _, value)| &value[..]);
+            let fetched = match base {
+                Some((_, EntryKind::ValueRef, of)) if !operands.is_empty() && !ignores_apart => {
+                    Some(values.fetch(&self.key, of)?)
+                }
+                _ => None,
+            };
+            let inline = base.filter(|(_, kind, _)| *kind == EntryKind::Value);
+            let existing = inline.map(|(_, _, value)| &value[..]);
+            let existing = fetched.as_ref().map(StoredValue::bytes).or(existing);
             // With a known base the result is a value, else one operand for all.
             let operands: Vec<&[u8]> =
                 operands.iter().rev().map(|(_, _, operand)| &operand[..]).collect();
@@ -109,6 +120,7 @@ impl Versions {
             }
             rest = behind;
         }
+        Ok(())
     }
 
     /// Lets the compaction filter decide over the newest version, if all readers see that or a newer one.
@@ -118,27 +130,44 @@ impl Versions {
         hooks: &Called,
         keyspace: &str,
         level: usize,
-    ) {
+        values: &mut ValueOutput,
+    ) -> Result<()> {
         if !hooks.has_filter() {
-            return;
+            return Ok(());
         }
-        let Some((seq, EntryKind::Value, value)) = self.iter().next() else { return };
-        if !retention.horizon.is_below(seq) {
-            return;
+        let Some((seq, kind, value)) = self.iter().next() else { return Ok(()) };
+        if !kind.is_value() || !retention.horizon.is_below(seq) {
+            return Ok(());
         }
         // The time stays before a value that expires.
         let stamp = if retention.now.is_some() { STAMP_LEN.min(value.len()) } else { 0 };
         let (stamp, value) = value.split_at(stamp);
-        let (kind, value) = match hooks.decide(keyspace, level, &self.key, value) {
-            Ok(Decision::Keep) => return,
+        let decided = match kind {
+            // A value that lies apart is read only if the filter asks for it.
+            EntryKind::ValueRef => match hooks.decide_by_key(keyspace, level, &self.key) {
+                Ok(None) => {
+                    let value = values.fetch(&self.key, value)?;
+                    hooks.decide(keyspace, level, &self.key, value.bytes())
+                }
+                Ok(Some(decided)) => Ok(decided),
+                Err(error) => Err(error),
+            },
+            _ => hooks.decide(keyspace, level, &self.key, value),
+        };
+        let (kind, value) = match decided {
+            Ok(Decision::Keep) => return Ok(()),
             Ok(Decision::Remove) => (EntryKind::Delete, Vec::new()),
             Ok(Decision::Change(value)) => (EntryKind::Value, [stamp, &value].concat()),
-            Err(error) => return hooks.pass_over(error),
+            Err(error) => {
+                hooks.pass_over(error);
+                return Ok(());
+            }
         };
         // Nothing older is left: no reader could see it.
         self.bytes.clear();
         self.kept.clear();
         self.push(seq, kind, &value);
+        Ok(())
     }
 
     /// Drops deletions that have nothing left to hide.

@@ -14,15 +14,30 @@ use std::ops::{Range, RangeInclusive};
 use crate::compaction::policy::relief;
 use crate::span::BoundsRef;
 use crate::tree::desc::LEVELS;
-use crate::tree::facts::TableFacts;
+use crate::tree::facts::{TableContent, TableFacts};
 
 /// A table is cut when it overlaps this many times its size of the level below.
 pub(crate) const OVERLAP_MAX: u64 = 10;
 
-/// How much larger a level is than the one above, at most.
-const RATIO_MAX: f64 = 8.0;
-/// Levels above the base that are merged into it together, if there are as many and one more for new data.
-const GATHERED: usize = 3;
+impl TableContent {
+    /// How much larger a level is than the one above, at most. References are merged at little cost, and until they are, garbage
+    /// in value files is not known: so they have few levels.
+    fn ratio_max(self) -> f64 {
+        match self {
+            TableContent::Values => 8.0,
+            TableContent::References => 32.0,
+        }
+    }
+
+    /// Levels above the base that are merged into it together, if there are as many and one more for new data.
+    fn gathered(self) -> usize {
+        match self {
+            TableContent::Values => 3,
+            TableContent::References => 4,
+        }
+    }
+}
+
 /// Level 0 is merged with the level below it if that is smaller by this factor than what level 0 gives, or should give, at
 /// once: among those that gather, a small level would count as much as a large one.
 const SMALL: u64 = 4;
@@ -70,6 +85,7 @@ pub(crate) struct PickerInput<'t> {
     pub arriving: Vec<Arriving<'t>>,
     /// Bytes that level 0 of a subrange gives at once.
     pub level0_bytes: u64,
+    pub content: TableContent,
     pub pressure: Pressure,
     pub room: RoomFacts,
 }
@@ -85,6 +101,8 @@ pub(crate) struct RoomFacts {
     pub cut_at: u64,
     /// Writers are refused because there is too little.
     pub short: bool,
+    /// The last merge found less than it needed.
+    pub missed: bool,
 }
 
 /// What to compact. Tables are named by their position in their level.
@@ -145,7 +163,8 @@ impl<'t> PickerInput<'t> {
     }
 
     fn targets(&self) -> Targets {
-        targets(&self.levels.each_ref().map(|level| total_bytes(level)), self.level0_bytes)
+        let weights = self.levels.each_ref().map(|level| total_weight(level));
+        targets(&weights, self.level0_bytes, self.content)
     }
 }
 
@@ -157,12 +176,16 @@ enum Overfull {
     Level(usize),
 }
 
-/// Targets for levels of `bytes` where level 0 gives `level0_bytes` at once.
-pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
-    let deepest = bytes.iter().copied().max().unwrap_or(0) as f64;
+/// Targets for levels of these weights where level 0 gives `level0_bytes` at once.
+pub(crate) fn targets(
+    weights: &[u64; LEVELS],
+    level0_bytes: u64,
+    content: TableContent,
+) -> Targets {
+    let deepest = weights.iter().copied().max().unwrap_or(0) as f64;
     let growth = (deepest / level0_bytes.max(1) as f64).max(1.0);
     let even = |levels: usize| growth.powf(1.0 / levels as f64);
-    let levels = (1..LEVELS).find(|levels| even(*levels) <= RATIO_MAX).unwrap_or(LEVELS);
+    let levels = (1..LEVELS).find(|levels| even(*levels) <= content.ratio_max()).unwrap_or(LEVELS);
     let base = LEVELS + 1 - levels;
     let mut targets = [0; LEVELS];
     targets[LEVELS - 1] = u64::MAX;
@@ -177,6 +200,12 @@ pub(crate) fn targets(bytes: &[u64; LEVELS], level0_bytes: u64) -> Targets {
 /// The next compaction, if one is worth it. One that has no room for its output gives way to one that makes room.
 pub(crate) fn pick(input: &PickerInput<'_>) -> Option<Choice> {
     if let Some(choice) = relief::of_deletes(input).filter(|_| input.room.short) {
+        return Some(choice);
+    }
+    // What seems to fit and does not would be tried for ever.
+    if input.room.missed
+        && let Some(choice) = relief::any(input)
+    {
         return Some(choice);
     }
     match usual(input) {
@@ -195,7 +224,8 @@ pub(crate) fn pick_unfit(input: &PickerInput<'_>) -> Option<Choice> {
 
 /// As [`pick`], of level 0 only.
 pub(crate) fn pick_level0(input: &PickerInput<'_>) -> Option<Choice> {
-    level0(input).filter(|choice| fits(input, choice))
+    let waits = input.room.missed && relief::any(input).is_some();
+    level0(input).filter(|choice| !waits && fits(input, choice))
 }
 
 /// Whether there is room for all that a merge reads.
@@ -256,7 +286,7 @@ fn level0(input: &PickerInput<'_>) -> Option<Choice> {
         return Some(Choice::Level0 { into: LEVELS, onto: 0..0 });
     };
     let (into, onto) = output_level(input, level0.bytes, bounds)?;
-    let merged = total_bytes(&input.level(into)[onto.clone()]);
+    let merged = total_weight(&input.level(into)[onto.clone()]);
     // If no level is free, wait for the gathered levels; otherwise merges here only grow. Once or twice such a merge is
     // worth it, where a writer or a flush waits. Where nothing has gathered there is nothing to wait for.
     let base = input.base();
@@ -292,7 +322,7 @@ pub(crate) fn output_level(
     let lies_on = (free + 1).min(LEVELS);
     let tables = onto(lies_on);
     let overlapped = &input.level(lies_on)[tables.clone()];
-    let small = total_bytes(overlapped) <= input.small(bytes);
+    let small = total_weight(overlapped) <= input.small(bytes);
     let mergeable =
         !is_busy(overlapped) && !input.arrives(lies_on..=lies_on, enclosing(overlapped, bounds));
     match free {
@@ -306,12 +336,12 @@ pub(crate) fn output_level(
 /// Levels above their targets, the fullest first; of equals, the upper.
 fn due(input: &PickerInput<'_>, targets: &Targets) -> Vec<Overfull> {
     let above = input.levels[..targets.base - 1].iter().filter(|level| !level.is_empty());
-    let most = GATHERED.min(targets.base.saturating_sub(2)).max(1);
+    let most = input.content.gathered().min(targets.base.saturating_sub(2)).max(1);
     let mut scores = vec![(above.count() as f64 / most as f64, Overfull::Gathered)];
     scores.extend((targets.base..LEVELS).map(|level| {
         let ready = input.level(level).iter().filter(|table| !table.busy);
-        let bytes = ready.map(|table| table.bytes).sum::<u64>();
-        (bytes as f64 / targets.bytes[level - 1] as f64, Overfull::Level(level))
+        let weight = ready.map(|table| table.weight).sum::<u64>();
+        (weight as f64 / targets.bytes[level - 1] as f64, Overfull::Level(level))
     }));
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     scores.into_iter().take_while(|(score, _)| *score >= 1.0).map(|(_, due)| due).collect()
@@ -337,13 +367,17 @@ fn pick_table(input: &PickerInput<'_>, level: usize) -> Option<Choice> {
     let rated = candidates.filter_map(|(position, table)| {
         let onto = overlapping(below, table.bounds);
         let overlapped = &below[onto.clone()];
-        let cost = total_bytes(overlapped) * 1000 / table.bytes.max(1);
+        let cost = total_weight(overlapped) * 1000 / table.weight.max(1);
         let busy =
             is_busy(overlapped) || input.arrives(into..=into, enclosing(overlapped, table.bounds));
         (!busy).then_some((cost, position, onto))
     });
     let (_, table, onto) = rated.min_by_key(|(cost, position, _)| (*cost, *position))?;
     Some(Choice::Table { from: level, table, onto })
+}
+
+fn total_weight(tables: &[TableFacts<'_>]) -> u64 {
+    tables.iter().map(|table| table.weight).sum()
 }
 
 pub(crate) fn total_bytes(tables: &[TableFacts<'_>]) -> u64 {
@@ -379,8 +413,15 @@ mod tests {
             levels: Default::default(),
             arriving: Vec::new(),
             level0_bytes: 100,
+            content: TableContent::Values,
             pressure,
-            room: RoomFacts { levels: u64::MAX, relief: u64::MAX, cut_at: 10, short: false },
+            room: RoomFacts {
+                levels: u64::MAX,
+                relief: u64::MAX,
+                cut_at: 10,
+                short: false,
+                missed: false,
+            },
         };
         for line in text.split('|') {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -399,7 +440,7 @@ mod tests {
                     let (files, waits) = (bytes, false);
                     input.level0 = Level0Facts { bytes, files, bounds, busy, due, waits };
                 } else {
-                    let table = TableFacts { bytes, bounds, busy, deletes: 0 };
+                    let table = TableFacts { bytes, weight: bytes, bounds, busy, deletes: 0 };
                     input.levels[level - 1].push(table);
                 }
             }
@@ -509,7 +550,7 @@ mod tests {
 
     #[test]
     fn targets_follow_the_deepest_level() {
-        let target = |bytes| targets(&bytes, 100);
+        let target = |bytes| targets(&bytes, 100, TableContent::Values);
         assert_eq!(target([0; LEVELS]).base, 6);
         assert_eq!(target([0, 0, 0, 0, 0, 800]).base, 6);
         let grown = target([0, 0, 0, 0, 0, 2500]);

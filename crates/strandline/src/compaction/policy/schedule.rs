@@ -9,7 +9,7 @@ use crate::compaction::policy::pick::{
 };
 use crate::span::BoundsRef;
 use crate::tree::desc::LEVELS;
-use crate::tree::facts::TableFacts;
+use crate::tree::facts::{TableContent, TableFacts};
 
 /// Keys of a table, each with its newest number.
 type ModelEntries = BTreeMap<u16, u64>;
@@ -88,6 +88,7 @@ impl Sim {
                 levels: self.levels.each_ref().map(|level| {
                     let facts = level.iter().map(|table| TableFacts {
                         bytes: table.entries.len() as u64,
+                        weight: table.entries.len() as u64,
                         bounds: BoundsRef { smallest: &table.smallest, largest: &table.largest },
                         busy: table.busy,
                         deletes: (table.id % 4 * 250) as u32,
@@ -103,6 +104,11 @@ impl Sim {
                     })
                     .collect(),
                 level0_bytes: LEVEL0_BYTES,
+                // Now and then tables have references.
+                content: match self.id % 3 {
+                    0 => TableContent::References,
+                    _ => TableContent::Values,
+                },
                 pressure,
                 room: self.room(pressure),
             };
@@ -125,6 +131,7 @@ impl Sim {
             relief: if little { self.seq % 7 } else { u64::MAX },
             cut_at: 1,
             short: little,
+            missed: little && self.seq.is_multiple_of(5),
         }
     }
 

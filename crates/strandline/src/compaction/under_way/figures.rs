@@ -24,6 +24,10 @@ pub struct CompactionFigures {
     pub written_bytes: u64,
     /// Bytes of tables that were written to persistent memory.
     pub pm_written_bytes: u64,
+    /// Value files whose live values were written anew.
+    pub collected: u64,
+    /// Of `written_bytes`, those of value files.
+    pub value_bytes: u64,
     /// Time from begin to end, all together.
     pub time: Duration,
 }

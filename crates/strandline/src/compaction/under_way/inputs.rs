@@ -13,7 +13,7 @@ use crate::record::store::Media;
 use crate::record::zone::Zone;
 use crate::snapshot::Horizon;
 use crate::span::{BoundsRef, KeyBounds, Span};
-use crate::tree::desc::TableDesc;
+use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::table::Table;
 
 /// Inputs that are marked as taken; the marks go when this does, unless they are spent by then.
@@ -118,10 +118,11 @@ impl Inputs {
         Ok(Ranges::needed(stretches, horizon))
     }
 
-    /// The edit that puts `made` in their place and retires `dead`.
+    /// The edit that puts `made` and the value files `values` in their place and retires `dead`.
     pub(crate) fn changes(
         &self,
         keyspace: u32,
+        values: Vec<ValueFileDesc>,
         made: Vec<TableDesc>,
         dead: &[Arc<Zone>],
     ) -> Vec<VersionEdit> {
@@ -139,6 +140,7 @@ impl Inputs {
             id: table.desc.id,
             smallest: table.desc.smallest.clone(),
         }));
+        changes.extend(values.into_iter().map(|file| VersionEdit::AddValueFile { keyspace, file }));
         changes.extend(made.into_iter().map(|desc| VersionEdit::AddTable(Box::new(desc))));
         changes.extend(dead.iter().map(|zone| VersionEdit::Zone {
             no: zone.no,

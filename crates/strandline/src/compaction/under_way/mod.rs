@@ -18,6 +18,7 @@ use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
 use crate::span::KeyBounds;
+use crate::tree::desc::ValueFileDesc;
 use crate::tree::space::NewTable;
 
 /// What is under way, and what went wrong last.
@@ -43,6 +44,10 @@ pub(crate) struct Compaction {
     /// Why it was given up.
     pub(crate) failure: OnceLock<Error>,
     pub(crate) entries: u64,
+    /// Value files that it collects.
+    pub(crate) collected: u64,
+    /// Why it is made, if not by hand.
+    pub(crate) reason: CompactionReason,
     pub(crate) begun: Instant,
     /// Its begin was told of.
     pub(crate) told: OnceLock<ToldJob<CompactionBegun>>,
@@ -53,6 +58,8 @@ pub(crate) struct Compaction {
 pub(crate) struct WrittenBytes {
     files: u64,
     memory: u64,
+    /// Of `files`, those of value files.
+    values: u64,
 }
 
 impl WrittenBytes {
@@ -62,11 +69,12 @@ impl WrittenBytes {
 }
 
 impl WrittenBytes {
-    pub(crate) fn of(made: &[NewTable]) -> WrittenBytes {
+    pub(crate) fn of(made: &[NewTable], values: &[ValueFileDesc]) -> WrittenBytes {
         let (memory, files): (Vec<&NewTable>, _) =
             made.iter().partition(|new| new.desc.extent.is_some());
         let bytes = |tables: Vec<&NewTable>| tables.iter().map(|new| new.desc.len).sum();
-        WrittenBytes { files: bytes(files), memory: bytes(memory) }
+        let values = values.iter().map(|file| file.len).sum();
+        WrittenBytes { files: bytes(files) + values, memory: bytes(memory), values }
     }
 }
 
@@ -111,11 +119,6 @@ impl Compaction {
         }
     }
 
-    /// Why it is made, if not by hand.
-    pub(crate) fn reason(&self) -> CompactionReason {
-        if self.inputs.is_level0() { CompactionReason::Level0 } else { CompactionReason::Levels }
-    }
-
     /// Entries that all parts have passed; parts that are being carried on are not asked.
     pub(crate) fn passed(&self) -> u64 {
         let tasks = self.parts.iter().filter_map(|part| part.try_lock().ok());
@@ -142,6 +145,8 @@ impl Compaction {
         figures.entries += self.entries;
         figures.read_bytes += self.inputs.table_bytes();
         figures.written_bytes += written.files;
+        figures.collected += self.collected;
+        figures.value_bytes += written.values;
         figures.pm_written_bytes += written.memory;
         figures.time += elapsed;
     }

@@ -168,6 +168,7 @@ impl fmt::Display for CompactionReason {
             CompactionReason::MergeRuns => "merge_runs",
             CompactionReason::Level0 => "level0",
             CompactionReason::Levels => "levels",
+            CompactionReason::Garbage => "garbage",
             CompactionReason::Expired => "expired",
             CompactionReason::Manual => "manual",
         })

@@ -1,0 +1,89 @@
+//! Value files, and what tables refer to in them: all of it is read, and counted again (I-VALUE-2).
+
+use std::collections::BTreeMap;
+
+use base::Result;
+use sst::{EntryKind, ValueRef, walk_values};
+
+use crate::check::CheckReport;
+use crate::keyspace::KeyspaceState;
+use crate::recovery::recover::Damage;
+use crate::tree::desc::ValueShare;
+use crate::tree::table::Table;
+use crate::tree::value_file::ValueFile;
+use crate::tree::value_reader::{ValueReader, ValueUse};
+use crate::tree::verify;
+use crate::ttl::STAMP_LEN;
+
+/// Compares each value file with its checksum, and its records with theirs.
+pub(super) fn check_files(space: &KeyspaceState, report: &mut CheckReport) {
+    for live in space.tree().values.iter() {
+        report.value_files += 1;
+        let file = &*live.file;
+        let error = match check_file(file) {
+            Ok(values) if values == file.desc.values => continue,
+            Ok(values) => {
+                format!("it has {values} values, and the manifest knows {}", file.desc.values)
+            }
+            Err(error) => error.context().to_owned(),
+        };
+        report.damage.push(damage(file, 0, file.desc.len, error));
+    }
+}
+
+fn check_file(file: &ValueFile) -> Result<u64> {
+    let bytes = file.file()?;
+    verify::verify(&*bytes.0, file.desc.len, file.desc.sum)?;
+    walk_values(bytes, |_| ())
+}
+
+/// Reads all values that a table refers to, and counts them.
+pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mut CheckReport) {
+    let values = &space.tree().values;
+    let stamp = if space.expiry.is_some() { STAMP_LEN } else { 0 };
+    let mut reader = ValueReader::new(ValueUse::Merge);
+    let mut shares: BTreeMap<u64, ValueShare> = BTreeMap::new();
+    let walked = table.uncached().and_then(|open| {
+        let mut cursor = open.cursor();
+        cursor.first()?;
+        while cursor.valid() {
+            if cursor.kind() == EntryKind::ValueRef {
+                let stored = cursor.value();
+                let reference = &stored[stamp.min(stored.len())..];
+                report.values += 1;
+                if let Some(of) = ValueRef::decode(reference) {
+                    count(&mut shares, cursor.key(), &of);
+                }
+                if let Err(error) = reader.read(values, cursor.key(), reference) {
+                    let (at, len) =
+                        ValueRef::decode(reference).map_or((0, 0), |of| (of.at, of.len));
+                    let file = ValueRef::decode(reference).and_then(|of| values.get(of.file));
+                    let what = error.context().to_owned();
+                    report.damage.push(match file {
+                        Some(file) => damage(file, at, len, what),
+                        None => Damage { file: table.path(), zone: None, at: 0, len: 0, what },
+                    });
+                }
+            }
+            cursor.next()?;
+        }
+        Ok(())
+    });
+    // What of the table cannot be read is told with the table.
+    if walked.is_ok() && !shares.values().eq(&table.desc.values) {
+        let what = "the manifest knows other references to value files than the table has; report this, and save the \
+                    store with `strandline repair`";
+        let file = table.path();
+        report.damage.push(Damage { file, zone: None, at: 0, len: 0, what: what.into() });
+    }
+}
+
+fn count(shares: &mut BTreeMap<u64, ValueShare>, key: &[u8], of: &ValueRef) {
+    let share = shares.entry(of.file).or_insert(ValueShare { file: of.file, values: 0, bytes: 0 });
+    share.values += 1;
+    share.bytes += of.record(key.len()).map_or(0, |record| record.end - record.start);
+}
+
+fn damage(file: &ValueFile, at: u64, len: u64, what: String) -> Damage {
+    Damage { file: Some(file.path()), zone: None, at, len, what }
+}

@@ -1,0 +1,324 @@
+//! Value files: values apart from their keys, which tables refer to. Each is written whole, in key order, by one part of a
+//! compaction, and never changed.
+//!
+//! **I-VALUE-1** An edit that names a table comes after the value files that the table refers to are whole, synced and
+//! verified, and so is their directory; the first such edit names them.
+//! **I-VALUE-2** What is live in a value file is what tables refer to, and counted from them alone.
+//! **I-VALUE-3** A value file is removed only after the edit that drops the last table that refers to it is durable and the
+//! last reader of all such tables left. So references need no reader's rule of their own.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use sst::{Block, EntryKind, Hit, Role, ValueRef};
+
+use super::blocks::File;
+use super::desc::{ValueFileDesc, ValueShare};
+use super::names::FileName;
+use super::space::TableSpace;
+use super::table::Table;
+use crate::cache::BlockKey;
+use crate::record::found::Found;
+
+/// A value file; it goes with its last holder once no table that an edit names refers to it (I-VALUE-3).
+pub(crate) struct ValueFile {
+    pub desc: ValueFileDesc,
+    space: TableSpace,
+    /// Tables that durable edits name and that refer to it.
+    tables: AtomicU64,
+    open: OnceLock<File>,
+}
+
+impl ValueFile {
+    pub(crate) fn new(desc: ValueFileDesc, space: TableSpace) -> ValueFile {
+        ValueFile { desc, space, tables: AtomicU64::new(0), open: OnceLock::new() }
+    }
+
+    /// A durable edit names one more table that refers to it.
+    pub(crate) fn add_table(&self) {
+        self.tables.fetch_add(1, Ordering::AcqRel);
+        self.space.set_named();
+    }
+
+    /// No durable edit names a table any more that refers to it.
+    pub(crate) fn drop_table(&self) {
+        let with_first = planted::is(Bug::DropValuesWithFirstTable);
+        let under_reader = planted::is(Bug::FreeValuesUnderReader);
+        if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 || with_first {
+            let _was_named = self.space.set_dropped();
+            if under_reader || with_first {
+                self.plant_remove();
+            }
+        }
+    }
+
+    /// A planted bug: the file goes now.
+    pub(crate) fn plant_remove(&self) {
+        let _gone = self.space.tables().table_dir.fs.remove(&self.path());
+    }
+
+    /// Whether a durable edit names it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.tables.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.space.tables().path(FileName::Values(self.desc.id))
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// `Corruption` if the file is missing, or has another length.
+    pub(crate) fn file(&self) -> Result<&File> {
+        match self.open.get() {
+            Some(open) => Ok(open),
+            None => self.open_now(),
+        }
+    }
+
+    #[cold]
+    fn open_now(&self) -> Result<&File> {
+        let lost = |what: &str| {
+            let text = format!(
+                "{} {what}; restore it, or save the rest with `strandline repair`",
+                self.path().display()
+            );
+            Error::corruption("open", text)
+        };
+        let file = self.space.tables().table_dir.fs.open(&self.path());
+        let file = file.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => lost("is missing"),
+            _ => error,
+        })?;
+        if file.len() != self.desc.len {
+            return Err(lost(&format!("has {} bytes instead of {}", file.len(), self.desc.len)));
+        }
+        Ok(self.open.get_or_init(|| File(file)))
+    }
+
+    /// Where in the file the record of a value lies.
+    ///
+    /// # Errors
+    /// `Corruption` if it cannot lie there.
+    pub(crate) fn record(&self, key: &[u8], of: &ValueRef) -> Result<Range<u64>> {
+        let range = of.record(key.len()).filter(|range| range.end <= self.desc.len);
+        range.ok_or_else(|| of.damaged(&self.name(), "no record lies there"))
+    }
+
+    /// The value of `key`, from the block cache or through it.
+    pub(crate) fn get(&self, key: &[u8], of: &ValueRef) -> Result<StoredValue> {
+        let cache = &self.space.tables().cache.cache;
+        let block = cache.get(self.cache_key(of), Role::Value, || self.load(key, of))?;
+        Ok(StoredValue { range: of.within(key.len(), &block), block })
+    }
+
+    /// The value of `key`, if the block cache has it.
+    pub(crate) fn cached(&self, key: &[u8], of: &ValueRef) -> Option<StoredValue> {
+        let block = self.space.tables().cache.cache.find(self.cache_key(of))?;
+        Some(StoredValue { range: of.within(key.len(), &block), block })
+    }
+
+    /// Takes a record that was read into the block cache.
+    ///
+    /// # Errors
+    /// As [`ValueRef::open`].
+    pub(crate) fn keep(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
+        let block = of.open(key, record, &self.name())?;
+        let range = of.within(key.len(), &block);
+        let cache = &self.space.tables().cache.cache;
+        Ok(StoredValue { block: cache.keep(self.cache_key(of), Role::Value, block), range })
+    }
+
+    /// The value of `key`, past the block cache.
+    pub(crate) fn get_past_cache(&self, key: &[u8], of: &ValueRef) -> Result<StoredValue> {
+        let block = self.load(key, of)?;
+        Ok(StoredValue { range: of.within(key.len(), &block), block: Arc::new(block) })
+    }
+
+    /// The value of `key` in its record, which was read.
+    ///
+    /// # Errors
+    /// As [`ValueRef::open`].
+    pub(crate) fn open(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
+        let block = of.open(key, record, &self.name())?;
+        Ok(StoredValue { range: of.within(key.len(), &block), block: Arc::new(block) })
+    }
+
+    /// Verifies the record of the value of `key`.
+    ///
+    /// # Errors
+    /// As [`ValueRef::open`].
+    pub(crate) fn verify(&self, key: &[u8], of: &ValueRef, record: &[u8]) -> Result<()> {
+        of.verify(key, record, &self.name()).map(drop)
+    }
+
+    fn cache_key(&self, of: &ValueRef) -> BlockKey {
+        let user = self.space.tables().cache.user;
+        BlockKey { user, table: self.desc.id, offset: of.at }
+    }
+
+    fn load(&self, key: &[u8], of: &ValueRef) -> Result<Block> {
+        let range = self.record(key, of)?;
+        let mut record = vec![0; (range.end - range.start) as usize];
+        self.file()?.0.read_at(range.start, &mut record)?;
+        of.open(key, record, &self.name())
+    }
+
+    /// What messages call it.
+    pub(crate) fn name(&self) -> String {
+        self.path().display().to_string()
+    }
+}
+
+/// A value of a value file, verified and as it was put.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredValue {
+    pub block: Arc<Block>,
+    pub range: Range<usize>,
+}
+
+impl StoredValue {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.block.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// As an entry of a table with the value in it.
+    fn into_hit(self, seq: Seq) -> Hit {
+        Hit { seq, kind: EntryKind::Value, block: self.block, range: self.range }
+    }
+}
+
+/// The value files that the tables of a keyspace refer to, by their numbers.
+#[derive(Default)]
+pub(crate) struct ValueFiles {
+    files: BTreeMap<u64, LiveValues>,
+}
+
+/// A value file, and what tables refer to in it.
+pub(crate) struct LiveValues {
+    pub file: Arc<ValueFile>,
+    pub tables: u64,
+    pub values: u64,
+    pub bytes: u64,
+}
+
+impl ValueFiles {
+    /// Those that `tables` refer to.
+    pub(crate) fn of<'t>(tables: impl Iterator<Item = &'t Arc<Table>>) -> ValueFiles {
+        let mut files = ValueFiles::default();
+        for table in tables {
+            for (share, file) in table.desc.values.iter().zip(&table.values) {
+                files.add(share, file);
+            }
+        }
+        files
+    }
+
+    /// These, of which it is not known what tables refer to.
+    pub(crate) fn loose(files: Vec<Arc<ValueFile>>) -> ValueFiles {
+        let live = |file| LiveValues { file, tables: 0, values: 0, bytes: 0 };
+        ValueFiles { files: files.into_iter().map(|file| (file.desc.id, live(file))).collect() }
+    }
+
+    fn add(&mut self, share: &ValueShare, file: &Arc<ValueFile>) {
+        let live = self.files.entry(share.file).or_insert_with(|| LiveValues {
+            file: Arc::clone(file),
+            tables: 0,
+            values: 0,
+            bytes: 0,
+        });
+        live.tables += 1;
+        live.values += share.values;
+        live.bytes += share.bytes;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LiveValues> {
+        self.files.values()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<&Arc<ValueFile>> {
+        self.live(id).map(|live| &live.file)
+    }
+
+    pub(crate) fn live(&self, id: u64) -> Option<&LiveValues> {
+        self.files.get(&id)
+    }
+
+    /// The file and the place that `stored`, the reference of `key`, leads to.
+    ///
+    /// # Errors
+    /// `Corruption` if it leads nowhere.
+    pub(crate) fn find(&self, key: &[u8], stored: &[u8]) -> Result<(&Arc<ValueFile>, ValueRef)> {
+        let of = ValueRef::decode(stored);
+        match of.and_then(|of| Some((self.get(of.file)?, of))) {
+            Some(found) => Ok(found),
+            None => Err(Error::corruption(
+                "read value",
+                format!(
+                    "a table refers to a value of key {} in no value file of the store; restore a copy, or save the rest \
+                     with `strandline repair`",
+                    base::bytes::shown(key)
+                ),
+            )),
+        }
+    }
+
+    /// The entry of `key` that `hit` is, with the value itself where it refers to one by `stored`.
+    pub(crate) fn resolve(&self, key: &[u8], hit: &Hit, stored: &[u8]) -> Result<Hit> {
+        let (file, of) = self.find(key, stored)?;
+        Ok(file.get(key, &of)?.into_hit(hit.seq))
+    }
+
+    /// Puts the values themselves in the place of references, those of keys that are looked up together. What the block cache
+    /// does not have of one file is read at the same time.
+    pub(crate) fn fetch_many(&self, keys: &[&[u8]], found: &mut [Option<Found>]) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        // By file: the number of the key, and where its record is.
+        let mut wanted: BTreeMap<u64, Vec<(usize, ValueRef)>> = BTreeMap::new();
+        for (no, key) in keys.iter().enumerate() {
+            if let Some(Found::Table(hit)) = &found[no]
+                && hit.kind == EntryKind::ValueRef
+            {
+                let (file, of) = self.find(key, hit.value())?;
+                match file.cached(key, &of) {
+                    Some(value) => found[no] = Some(Found::Table(value.into_hit(hit.seq))),
+                    None => wanted.entry(of.file).or_default().push((no, of)),
+                }
+            }
+        }
+        for (id, wanted) in wanted.iter().filter(|(_, wanted)| wanted.len() > 1) {
+            let Some(file) = self.get(*id) else { continue };
+            let records = wanted.iter().map(|(no, of)| file.record(keys[*no], of));
+            let records = records.collect::<Result<Vec<Range<u64>>>>()?;
+            let mut buffers: Vec<Vec<u8>> = records
+                .iter()
+                .map(|record| vec![0; (record.end - record.start) as usize])
+                .collect();
+            let ranges = records.iter().zip(&mut buffers);
+            let mut ranges: Vec<(u64, &mut [u8])> =
+                ranges.map(|(record, bytes)| (record.start, &mut bytes[..])).collect();
+            // What fails together is read alone, and tells then which it is.
+            if file.file()?.0.read_many(&mut ranges).is_err() {
+                continue;
+            }
+            for ((no, of), record) in wanted.iter().zip(buffers) {
+                let Some(Found::Table(hit)) = &found[*no] else { continue };
+                let value = file.keep(keys[*no], of, record)?;
+                found[*no] = Some(Found::Table(value.into_hit(hit.seq)));
+            }
+        }
+        Ok(())
+    }
+}
