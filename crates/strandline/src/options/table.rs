@@ -136,6 +136,14 @@ pub const TABLE: &[Row] = &[
               room there go to SSD. Level 0 has this much less. Not with a log or ssd=none.",
     },
     Row {
+        name: "pm_block_bytes",
+        unit: "bytes, 256 to 4096",
+        default: "512",
+        doc: "Size at which a data block of a table in persistent memory is cut. These blocks are read where they lie: not \
+              compressed, not copied, and not in block_cache. Smaller: a get reads and verifies less. Larger: the index, \
+              which is in DRAM, takes less of it.",
+    },
+    Row {
         name: "ssd_size",
         unit: "bytes; 0: no limit",
         default: "0",

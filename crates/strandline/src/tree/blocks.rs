@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
+use super::placed::Placed;
 use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
 
 /// The blocks of one table.
@@ -12,6 +13,8 @@ pub(crate) struct CachedBlocks {
     user: CacheUser,
     table: u64,
     file: File,
+    /// How data blocks are read where the table lies in persistent memory.
+    placed: Option<Placed>,
     cache: Arc<BlockCache>,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
@@ -44,7 +47,17 @@ impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter) = (OnceLock::new(), OnceLock::new());
         let (user, cache) = (store.user, Arc::clone(&store.cache));
-        CachedBlocks { user, table, file, cache, index, filter }
+        CachedBlocks { user, table, file, placed: None, cache, index, filter }
+    }
+
+    /// The same of a table whose data is read where it lies.
+    pub(crate) fn placed(self, placed: Option<Placed>) -> CachedBlocks {
+        CachedBlocks { placed, ..self }
+    }
+
+    /// How data is read where it lies.
+    pub(crate) fn place(&self) -> Option<&Placed> {
+        self.placed.as_ref()
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -92,6 +105,15 @@ impl CachedBlocks {
     /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read
     /// of it alone gives the error.
     pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
+        if let Some(placed) = &self.placed {
+            let each =
+                |handle: &Handle| placed.prefetch(handle.offset, handle.end() - handle.offset);
+            handles.iter().for_each(each);
+            return handles
+                .iter()
+                .map(|handle| placed.get(layout, *handle).ok().map(Arc::new))
+                .collect();
+        }
         let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
         let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
@@ -119,6 +141,9 @@ impl CachedBlocks {
 impl Blocks for CachedBlocks {
     #[inline]
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
+        if let (Role::Data, Some(placed)) = (role, &self.placed) {
+            return placed.get(layout, handle).map(Arc::new);
+        }
         let load = || layout.load(&self.file, handle, role);
         let Some(root) = self.root(layout, handle, role) else {
             return self.look_up(handle.offset, role, load);
@@ -137,5 +162,11 @@ impl Blocks for CachedBlocks {
         // Another thread may have set it to the same; then this charge is dropped.
         let _quicker = root.set(Some(HeldBlock { block: Arc::clone(&block), _charge: charge }));
         Ok(block)
+    }
+
+    fn touch(&self, handle: Handle, range: std::ops::Range<usize>) {
+        if let Some(placed) = &self.placed {
+            placed.touch(handle, range);
+        }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod facts;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod owner;
+pub(crate) mod placed;
 pub(crate) mod room;
 pub(crate) mod scanned;
 pub(crate) mod space;

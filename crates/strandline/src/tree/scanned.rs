@@ -43,6 +43,10 @@ impl ScannedBlocks {
 impl Blocks for ScannedBlocks {
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
         let blocks = self.table.blocks();
+        if let (Role::Data, Some(placed)) = (role, blocks.place()) {
+            placed.prefetch(handle.end(), handle.end() - handle.offset);
+            return placed.get(layout, handle).map(Arc::new);
+        }
         let Some(ahead) = self.ahead.as_ref().filter(|_| role == Role::Data) else {
             return blocks.get(layout, handle, role);
         };

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use sst::Layout;
 
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::placed::Placed;
 use super::scanned::ScannedBlocks;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
@@ -73,6 +75,16 @@ impl Table {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
         self.tables().open(&self.desc, Some(Arc::clone(&self.space)))
+    }
+
+    /// Its data, where that is read in its place.
+    fn placed(&self) -> Result<Option<Placed>> {
+        let (Some(extent), Some(memory)) = (self.desc.extent, &self.tables().memory) else {
+            return Ok(None);
+        };
+        let kept = !planted::is(Bug::FreeLentPmTable);
+        let hold = kept.then(|| Arc::clone(&self.space));
+        memory.open(self.desc.id, extent, self.desc.len, hold).map(|file| Some(Placed::new(file)))
     }
 
     /// What the manifest says of it where it stands in `level`.
@@ -164,6 +176,7 @@ impl Table {
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
+        let blocks = blocks.placed(self.placed()?);
         let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));
         Ok(self.open.get_or_init(|| OpenTable { table, ranges }))
     }
