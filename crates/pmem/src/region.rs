@@ -263,30 +263,6 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at as usize), len) }
     }
 
-    /// The frozen bytes `at..at + len` (I-PM-1), for a holder that hands them out later. What of them is read,
-    /// [`Region::read`] is told before.
-    ///
-    /// # Panics
-    /// As [`Region::bytes`].
-    #[inline]
-    pub fn lend(&self, at: u64, len: usize) -> &[u8] {
-        self.check(at, len);
-        // SAFETY: as in `bytes`.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at as usize), len) }
-    }
-
-    /// Tells a model or a simulator that `len` bytes at `at` are read, which [`Region::lend`] gives.
-    ///
-    /// # Panics
-    /// As [`Region::bytes`].
-    #[inline]
-    pub fn read(&self, at: u64, len: usize) {
-        self.check(at, len);
-        if let Some(domain) = &self.domain {
-            domain.load(self, at, len);
-        }
-    }
-
     /// The aligned word at `at`.
     ///
     /// # Panics

@@ -13,9 +13,6 @@ use crate::layout::Layout;
 pub trait Blocks {
     /// The block at `handle` of the file that `table` describes.
     fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>>;
-
-    /// Touched.
-    fn touch(&self, _handle: Handle, _range: std::ops::Range<usize>) {}
 }
 
 /// Reads and verifies every block each time.

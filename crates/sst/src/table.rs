@@ -126,10 +126,7 @@ impl<B: Blocks> Table<B> {
             };
             let mut data = BlockCursor::new(block);
             data.find(target).map_err(|damage| self.layout.damage(data.block(), damage))?;
-            let from = data.began();
-            self.blocks.touch(handle, data.tail());
             if data.valid() {
-                self.blocks.touch(handle, from..data.value_range().end);
                 return self.hit(target.user, &data);
             }
             // Versions of a key may go on in the next block.

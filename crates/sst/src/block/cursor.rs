@@ -24,18 +24,9 @@ pub(crate) struct BlockCursor {
     next: usize,
     /// What the value says, where values are handles.
     handle: Handle,
-    began: usize,
 }
 
 impl BlockCursor {
-    pub fn began(&self) -> usize {
-        self.began
-    }
-
-    pub fn tail(&self) -> Range<usize> {
-        self.block.entries_end..self.block.bytes.len()
-    }
-
     /// On no entry of `block`.
     pub fn new(block: Arc<Block>) -> Self {
         let end = block.entries_end;
@@ -46,7 +37,6 @@ impl BlockCursor {
             at: end,
             next: end,
             handle: Handle::default(),
-            began: 0,
         }
     }
 
@@ -195,7 +185,6 @@ impl BlockCursor {
     fn seek_from(&mut self, restart: usize, target: &Target<'_>) -> Result<(), Damage> {
         self.key.clear();
         let mut at = self.block.restart(restart);
-        self.began = at;
         if self.block.keys == Keys::Internal && self.block.values == Values::Sized {
             let skimmed = skim(&self.block, at, target);
             self.key.extend_from_slice(&target.user[..skimmed.shared]);

@@ -234,28 +234,26 @@ impl Layout {
         Block::parse(bytes, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
     }
 
-    /// A block that stays where it lies, and keeps `lender` as long as it lives. `lender` is its stored bytes, from its offset to
-    /// the end of its trailer, and never changes. One that is compressed is copied all the same.
+    /// Verifies a block that stays where it lies, and keeps `lender` as long as it lives. `lender` is asked once for the stored
+    /// bytes, from the block's offset to the end of its trailer; they never change. What is compressed is copied all the same.
     ///
     /// # Errors
     /// As [`Layout::load`].
-    pub fn lend<T>(&self, handle: Handle, lender: T, role: Role, known: bool) -> Result<Block>
+    pub fn lend<T>(&self, handle: Handle, lender: T, role: Role) -> Result<Block>
     where
         T: AsRef<[u8]> + Send + 'static,
     {
         let at = handle.offset;
-        let stored = lender.as_ref();
-        let kind =
-            if known { stored[stored.len() - BLOCK_TRAILER] } else { self.verified(at, stored)? };
-        if kind != 0 {
+        let stored = Bytes::from_owner(lender);
+        if self.verified(at, &stored)? != 0 {
             return self.decode(handle, stored.to_vec(), role);
         }
-        let len = stored.len() - BLOCK_TRAILER;
+        let len = stored.len().saturating_sub(BLOCK_TRAILER);
         if len as u64 > self.block_cap {
             return Err(self.too_long(at, handle.size));
         }
-        let bytes = Bytes::from_owner(lender).slice(..len);
-        Block::lent(bytes, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
+        let shape = self.shape(role);
+        Block::lent(stored.slice(..len), at, shape).map_err(|refusal| self.refused(at, refusal))
     }
 
     /// The kind of compression, once the checksum of block and kind holds.

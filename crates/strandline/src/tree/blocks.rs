@@ -1,11 +1,11 @@
-//! How tables get their blocks: from the block cache, or from their file through it.
+//! How tables get their blocks: from the block cache, or from their file through it. Data in persistent memory is read in its place.
 
 use std::sync::{Arc, OnceLock};
 
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
-use super::placed::Placed;
+use super::placed::PlacedBlocks;
 use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
 
 /// The blocks of one table.
@@ -13,8 +13,8 @@ pub(crate) struct CachedBlocks {
     user: CacheUser,
     table: u64,
     file: File,
-    /// How data blocks are read where the table lies in persistent memory.
-    placed: Option<Placed>,
+    /// Data, where the table lies in persistent memory.
+    placed: Option<PlacedBlocks>,
     cache: Arc<BlockCache>,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
@@ -50,14 +50,9 @@ impl CachedBlocks {
         CachedBlocks { user, table, file, placed: None, cache, index, filter }
     }
 
-    /// The same of a table whose data is read where it lies.
-    pub(crate) fn placed(self, placed: Option<Placed>) -> CachedBlocks {
-        CachedBlocks { placed, ..self }
-    }
-
-    /// How data is read where it lies.
-    pub(crate) fn place(&self) -> Option<&Placed> {
-        self.placed.as_ref()
+    /// The same of a table whose data is read in its place.
+    pub(crate) fn with_placed(self, placed: PlacedBlocks) -> CachedBlocks {
+        CachedBlocks { placed: Some(placed), ..self }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -106,13 +101,8 @@ impl CachedBlocks {
     /// of it alone gives the error.
     pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
         if let Some(placed) = &self.placed {
-            let each =
-                |handle: &Handle| placed.prefetch(handle.offset, handle.end() - handle.offset);
-            handles.iter().for_each(each);
-            return handles
-                .iter()
-                .map(|handle| placed.get(layout, *handle).ok().map(Arc::new))
-                .collect();
+            handles.iter().for_each(|handle| self.will_need(handle.offset, handle.size));
+            return handles.iter().map(|handle| placed.get(layout, *handle).ok()).collect();
         }
         let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
@@ -125,6 +115,11 @@ impl CachedBlocks {
             }
         }
         found
+    }
+
+    /// A hint that these bytes will be read.
+    pub(crate) fn will_need(&self, at: u64, len: u64) {
+        self.file.0.will_need(at, len);
     }
 
     /// The stored bytes of several blocks.
@@ -142,7 +137,7 @@ impl Blocks for CachedBlocks {
     #[inline]
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
         if let (Role::Data, Some(placed)) = (role, &self.placed) {
-            return placed.get(layout, handle).map(Arc::new);
+            return placed.get(layout, handle);
         }
         let load = || layout.load(&self.file, handle, role);
         let Some(root) = self.root(layout, handle, role) else {
@@ -162,11 +157,5 @@ impl Blocks for CachedBlocks {
         // Another thread may have set it to the same; then this charge is dropped.
         let _quicker = root.set(Some(HeldBlock { block: Arc::clone(&block), _charge: charge }));
         Ok(block)
-    }
-
-    fn touch(&self, handle: Handle, range: std::ops::Range<usize>) {
-        if let Some(placed) = &self.placed {
-            placed.touch(handle, range);
-        }
     }
 }

@@ -199,7 +199,7 @@ impl Drop for PmExtent {
 }
 
 /// A table in persistent memory: it is read like a file, but for its data blocks, which stay where they are
-/// ([`Placed`](super::placed::Placed)).
+/// ([`PlacedBlocks`](super::placed::PlacedBlocks)).
 pub(crate) struct PmFile {
     media: Arc<Media>,
     at: PmOffset,
@@ -209,7 +209,9 @@ pub(crate) struct PmFile {
 }
 
 impl PmFile {
-    fn check(&self, at: u64, len: usize) -> Result<()> {
+    /// # Errors
+    /// `Corruption`: it has not so many bytes.
+    pub(super) fn check(&self, at: u64, len: usize) -> Result<()> {
         if at.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Err(Error::corruption(
                 "read",
@@ -223,25 +225,16 @@ impl PmFile {
         Ok(())
     }
 
-    /// Tells that bytes of it are about to be read, which [`lend`](Self::lend) gives.
-    ///
-    /// # Errors
-    /// `Corruption`: it has not so many.
-    pub(super) fn declare(&self, at: u64, len: usize) -> Result<()> {
-        self.check(at, len)?;
-        self.media.region.read((self.at + at).get(), len);
-        Ok(())
-    }
-
-    pub(super) fn lend(&self, at: u64, len: usize) -> &[u8] {
-        self.media.region.lend((self.at + at).get(), len)
+    /// Bytes of it, where they lie.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> &[u8] {
+        self.media.region.bytes((self.at + at).get(), len)
     }
 }
 
 impl ssd::Read for PmFile {
     fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
         self.check(at, out.len())?;
-        out.copy_from_slice(self.media.region.bytes((self.at + at).get(), out.len()));
+        out.copy_from_slice(self.bytes(at, out.len()));
         Ok(())
     }
 
@@ -254,9 +247,10 @@ impl ssd::Read for PmFile {
     }
 
     fn will_need(&self, at: u64, len: u64) {
-        self.media
-            .region
-            .prefetch((self.at + at).get(), (len as usize).div_ceil(base::LINE).clamp(1, 64));
+        if at < self.len {
+            let lines = (len as usize).div_ceil(base::LINE).clamp(1, 64);
+            self.media.region.prefetch((self.at + at).get(), lines);
+        }
     }
 }
 

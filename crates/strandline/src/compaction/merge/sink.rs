@@ -155,7 +155,7 @@ mod tests {
 
     use pmem::Region;
     use pool::{Format, Pool};
-    use ssd::{Fs, Memory};
+    use ssd::{Fs, Memory, Read};
 
     use super::*;
     use crate::cache::StoreCache;
