@@ -244,7 +244,7 @@ impl Layout {
         T: AsRef<[u8]> + Send + 'static,
     {
         let at = handle.offset;
-        let stored = Bytes::from_owner(lender);
+        let mut stored = Bytes::from_owner(lender);
         if self.verified(at, &stored)? != 0 {
             return self.decode(handle, stored.to_vec(), role);
         }
@@ -252,8 +252,8 @@ impl Layout {
         if len as u64 > self.block_cap {
             return Err(self.too_long(at, handle.size));
         }
-        let shape = self.shape(role);
-        Block::lent(stored.slice(..len), at, shape).map_err(|refusal| self.refused(at, refusal))
+        stored.truncate(len);
+        Block::lent(stored, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
     }
 
     /// The kind of compression, once the checksum of block and kind holds.

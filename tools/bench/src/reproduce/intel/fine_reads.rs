@@ -22,12 +22,12 @@ const MODELS: [&str; 3] = ["none", "optane-100x6-delta", "optane-100x6-ratio"];
 const KEYS: Keys = Keys { form: Form::Number, size: 16 };
 const RUNS: u32 = 3;
 /// Bytes of keys and values, and quickly.
-const SIZE: u64 = 256 << 20;
+const SIZE: u64 = 128 << 20;
 const QUICK: u64 = 2 << 20;
 /// Gets of a run at most.
 const GETS: u64 = 300_000;
-/// The pool, for each byte of keys and values: it keeps room for three memtables, and one takes all of them.
-const ROOM: u64 = 16;
+/// The pool and the memtable, for each byte of keys and values: a store gives a memtable a sixteenth of such a pool, and one takes all.
+const ROOM: u64 = 28;
 const MEMTABLE: u64 = 2;
 /// Blocks of files, and the part of the data that their cache takes.
 const FILE_BLOCK: u32 = 4096;
@@ -62,10 +62,11 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     say(
         out,
         &format!(
-            "Gets a second of the thread's processor time, to which waits of models belong, as they spin; random keys of 16 bytes, one thread, {} MiB of keys and values in one level, not compressed; medians of {runs}\n\
-             runs. Files: tables on {}, blocks of {FILE_BLOCK} bytes, a block cache of a tenth of the data, warm; no model slows them. In place:\n\
-             the same tables in persistent memory. DRAM: the block cache with indexes and filters, in percent of keys and values.\n\
-             Read: bytes asked of the device, and moved by its media, for a get.\n",
+            "Gets a second of random keys of 16 bytes, one thread, {} MiB of keys and values in one level, not compressed; medians of\n\
+             {runs} runs. Rates go by the thread's processor time, to which waits of models belong, as they spin.\n\
+             Files: tables in {}, blocks of {FILE_BLOCK} bytes, a warm block cache of a tenth of the data; no model slows them. In place: the\n\
+             same tables in persistent memory, by length of blocks. DRAM: the block cache, where indexes and filters count, in percent\n\
+             of keys and values. Read for a get: bytes asked of the device, and those that its media moved.\n",
             size >> 20,
             request.pm_folder().display(),
         ),
