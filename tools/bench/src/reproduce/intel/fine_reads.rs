@@ -47,7 +47,7 @@ enum Tables {
 
 /// What a run measured.
 #[derive(Clone, Copy, Default)]
-struct Figures {
+struct GetFigures {
     rate: f64,
     /// Bytes of DRAM for tables: cached, and held with them.
     dram: u64,
@@ -86,7 +86,7 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     say(out, &format!("\n{DECK}"))
 }
 
-fn row(name: &str, model: &str, it: &Figures, files: &Figures, size: u64) -> String {
+fn row(name: &str, model: &str, it: &GetFigures, files: &GetFigures, size: u64) -> String {
     let read = match it.read {
         Some([asked, media]) => format!("{asked:>6.0} {media:>6.0}"),
         None => format!("{:>6} {:>6}", "-", "-"),
@@ -107,7 +107,7 @@ fn measured(
     size: u64,
     runs: u32,
     request: &Request,
-) -> Result<Vec<(&'static str, Figures)>, String> {
+) -> Result<Vec<(&'static str, GetFigures)>, String> {
     let scratch = request.memory((ROOM + 4) * size)?;
     let count = (size / (KEYS.size + value) as u64).max(1);
     let options = options(&scratch, tables, size)?;
@@ -204,7 +204,7 @@ fn gets(
     value: usize,
     count: u64,
     rng: &mut Rng,
-) -> Result<Figures, String> {
+) -> Result<GetFigures, String> {
     let traffic = |db: &Db| {
         let properties = db.properties();
         match (tables, &properties.pm_model) {
@@ -228,5 +228,5 @@ fn gets(
         .zip(traffic(db))
         .map(|(before, after)| [0, 1].map(|at| (after[at] - before[at]) as f64 / GETS as f64));
     let dram = db.properties().ssd.map_or(0, |ssd| ssd.cache.charged);
-    Ok(Figures { rate, dram, read })
+    Ok(GetFigures { rate, dram, read })
 }
