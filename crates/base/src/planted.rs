@@ -109,6 +109,8 @@ bugs! {
     FreePmTableBeforeEdit,
     /// The extent of a table that only moved to another level is freed.
     FreeMovedPmTable,
+    /// The extent of a table is freed while a value that is read in its place lives.
+    FreeLentPmTable,
     /// Recovery forgets that the extents of tables are taken.
     ForgetPmTableExtent,
     /// A compaction drops tombstones although deeper levels hold what they hide.

@@ -382,7 +382,7 @@ fn change(db: &Db, model: &mut Model, rng: &mut Rng, round: u64) {
         }
         1 => {
             db.delete_range(b"key1", b"key3").expect("delete range");
-            model.retain(|key, _| &key[..] < b"key1" || &key[..] >= b"key3");
+            model.retain(|key, _| key[..] < b"key1"[..] || key[..] >= b"key3"[..]);
         }
         2 | 3 => {
             db.put(&key, b"put").expect("put");

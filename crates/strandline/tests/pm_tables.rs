@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::planted::{self, Bug};
 use common::{
     Place, TempDir, assert_nothing_leaked, covers, dump, heap, kind_of, noise, scattered,
 };
 use ssd::Memory;
-use strandline::{Db, ErrorKind, Options, PmSource, ReadOptions, SsdSource, steps};
+use strandline::{Db, ErrorKind, Level0Form, Options, PmSource, ReadOptions, SsdSource, steps};
 use testkit::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -209,6 +210,81 @@ fn a_table_stays_for_those_who_read_it() {
     }
     drop((iter, snapshot));
     assert_sound(&db);
+}
+
+/// Keys that all lie in persistent memory, above others on SSD.
+fn all_in_memory(place: &Place, keys: u64) -> (Db, Contents) {
+    let db = place.open(options().level0(Level0Form::Sst).memtable_bytes(512 << 10).subranges(1));
+    let settle = || {
+        db.flush().expect("flush");
+        while !db.work(1 << 20).expect("work").is_idle() {}
+    };
+    for i in keys..2 * keys {
+        db.put(scattered(i), noise(i, 0)).expect("put");
+    }
+    settle();
+    db.compact().expect("compact");
+    let model: Contents = (0..keys).map(|i| (scattered(i), noise(i, 1))).collect();
+    model.iter().for_each(|(key, value)| db.put(key, value).expect("put"));
+    settle();
+    let levels = db.properties().keyspaces.swap_remove(0).levels;
+    let tables = levels.iter().flat_map(|level| &level.tables);
+    let placed: u64 = tables.filter(|table| table.pm_at.is_some()).map(|table| table.entries).sum();
+    assert_eq!(placed, keys, "all of them");
+    (db, model)
+}
+
+#[test]
+fn the_block_cache_has_no_data_of_tables_in_persistent_memory() {
+    let place = Place::new(options().pm_size, Memory::default());
+    let (db, model) = all_in_memory(&place, 1500);
+    let cache = |db: &Db| db.properties().ssd.expect("levels").cache;
+    let before = cache(&db);
+    for _ in 0..2 {
+        for (key, value) in &model {
+            assert_eq!(db.get(key).expect("get").as_ref(), Some(value));
+            assert_eq!(db.get_pinned(key).expect("get").as_deref(), Some(&value[..]));
+        }
+        let keys: Vec<_> = model.keys().collect();
+        let found = db.multi_get(&keys).expect("get");
+        assert!(
+            found.iter().zip(model.values()).all(|(found, value)| found.as_ref() == Some(value))
+        );
+    }
+    let after = cache(&db);
+    assert_eq!((after.inserts, after.misses), (before.inserts, before.misses));
+    assert!(after.held > 0);
+    assert_sound(&db);
+}
+
+/// Values are pinned where they lie, their tables are compacted away, and others write over all space that is free. Whether the
+/// values stay as they were.
+fn pinned_values_stay() -> bool {
+    let place = Place::new(options().pm_size, Memory::default());
+    let (db, model) = all_in_memory(&place, 1500);
+    let pin = |key: &Vec<u8>| db.get_pinned(key).expect("get").expect("there");
+    let pinned: Vec<_> = model.keys().step_by(20).map(pin).collect();
+    db.compact().expect("compact");
+    assert_eq!(bytes(&db).0, 0, "the tables are gone");
+    let leaked = steps::leaked_tables(db.default_keyspace()).expect("list");
+    churn(&db, &mut Contents::new(), 20_000, 30_000);
+    let same =
+        pinned.iter().zip(model.values().step_by(20)).all(|(pinned, value)| **pinned == *value);
+    drop(pinned);
+    if same {
+        assert!(leaked > 0, "values held them");
+        assert_sound(&db);
+    }
+    same
+}
+
+#[test]
+fn an_extent_stays_for_values_that_are_pinned_in_it() {
+    assert!(pinned_values_stay());
+    planted::plant(Some(Bug::FreeLentPmTable));
+    let stay = std::panic::catch_unwind(pinned_values_stay);
+    planted::plant(None);
+    assert!(stay.is_ok_and(|same| !same), "the extent is written over");
 }
 
 #[test]

@@ -32,8 +32,9 @@ pub enum Equivalent {
 /// one, is synced later, and power fails between the two; frames of two attempts at one segment end at the same place, and
 /// old ones hold what was written since; two opens are killed, each at the right call, and power fails in a third; power fails
 /// behind a move, and takes the bytes of a pool that is named; a sync is late by the clock; a thread writes between the
-/// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take.
-const SHOWN_BY_TESTS: [Bug; 7] = [
+/// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
+/// value is pinned in a table that is compacted away, and its extent is taken anew.
+const SHOWN_BY_TESTS: [Bug; 8] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -41,6 +42,7 @@ const SHOWN_BY_TESTS: [Bug; 7] = [
     Bug::WalOverdueGoesOn,
     Bug::WalSyncedTooFar,
     Bug::WalCutTooShort,
+    Bug::FreeLentPmTable,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.

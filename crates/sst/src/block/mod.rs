@@ -19,6 +19,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use base::bytes::compare;
+use bytes::Bytes;
 use heads::Heads;
 
 use crate::key::Target;
@@ -97,7 +98,9 @@ pub(crate) struct Damage {
 /// A verified, decompressed block, parsed far enough that no cursor can run over its end.
 #[derive(Debug)]
 pub struct Block {
-    bytes: Vec<u8>,
+    bytes: Bytes,
+    /// Bytes of heap that `bytes` takes: none where they are lent.
+    own: usize,
     /// Offset in the file, for messages.
     offset: u64,
     keys: Keys,
@@ -129,7 +132,8 @@ impl Block {
     pub(crate) fn empty() -> Self {
         let (keys, values) = (Keys::Plain, Values::Sized);
         Self {
-            bytes: Vec::new(),
+            bytes: Bytes::new(),
+            own: 0,
             offset: 0,
             keys,
             values,
@@ -142,10 +146,16 @@ impl Block {
 
     /// A block that is no part of a table: a value, or what it is part of, that stands at `offset` of another file.
     pub(crate) fn of_value(bytes: Vec<u8>, offset: u64) -> Self {
-        Self { bytes, offset, ..Self::empty() }
+        Self { bytes: bytes.into(), offset, ..Self::empty() }
     }
 
     pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, BlockRefusal> {
+        let own = bytes.capacity();
+        Ok(Self { own, ..Self::lent(bytes.into(), offset, shape)? })
+    }
+
+    /// The same over bytes that someone else keeps.
+    pub(crate) fn lent(bytes: Bytes, offset: u64, shape: Shape) -> Result<Self, BlockRefusal> {
         let Shape::Entries(keys, values) = shape else {
             return Ok(Self { bytes, offset, ..Self::empty() });
         };
@@ -176,8 +186,8 @@ impl Block {
         let Some(entries_end) = entries_end else {
             return Err(damaged(front.len(), "the block is too short for its restarts"));
         };
-        let heads = None;
-        let mut block = Self { bytes, offset, keys, values, entries_end, restarts, buckets, heads };
+        let parts = Self { bytes, offset, keys, values, ..Self::empty() };
+        let mut block = Self { entries_end, restarts, buckets, ..parts };
         block.check_restarts().map_err(BlockRefusal::Damaged)?;
         block.heads = Heads::of(&block);
         Ok(block)
@@ -211,7 +221,7 @@ impl Block {
 
     /// Bytes of heap that it holds.
     pub fn charge(&self) -> usize {
-        self.bytes.capacity()
+        self.own
             + self.heads.as_ref().map_or(0, |heads| heads.charge())
             + size_of::<Self>()
             + 2 * size_of::<usize>()

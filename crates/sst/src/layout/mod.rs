@@ -5,9 +5,10 @@ mod open;
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result, Seq};
+use bytes::Bytes;
 
 use crate::block::cursor::BlockCursor;
-use crate::block::{self, Block, Damage, Keys, Role, Shape, Values};
+use crate::block::{Block, BlockRefusal, Damage, Keys, Role, Shape, Values};
 use crate::checksum::{Checksums, context};
 use crate::compression::{self, Dictionary};
 use crate::footer::Footer;
@@ -192,19 +193,26 @@ impl Layout {
     /// # Errors
     /// `Corruption` where no block can lie there, `LimitExceeded` where there is no memory for it.
     pub fn buffer(&self, handle: Handle) -> Result<Vec<u8>> {
-        let at = handle.offset;
-        let stored_len = handle.size.checked_add(BLOCK_TRAILER as u64);
-        let end = stored_len.and_then(|len| at.checked_add(len));
-        if end.is_none_or(|end| end > self.footer_at) {
-            return Err(self.damaged(at, "a block there would reach behind the last"));
-        }
+        let stored_len = self.stored_len(handle)?;
         let mut bytes = Vec::new();
-        let stored_len = stored_len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
         if bytes.try_reserve_exact(stored_len).is_err() {
-            return Err(self.too_long(at, handle.size));
+            return Err(self.too_long(handle.offset, handle.size));
         }
         bytes.resize(stored_len, 0);
         Ok(bytes)
+    }
+
+    /// Bytes of a block as it is stored, from its offset to the end of its trailer: they are in the file.
+    ///
+    /// # Errors
+    /// `Corruption` where no block can lie there.
+    pub fn stored_len(&self, handle: Handle) -> Result<usize> {
+        let len = handle.size.checked_add(BLOCK_TRAILER as u64);
+        let end = len.and_then(|len| handle.offset.checked_add(len));
+        match len.and_then(|len| usize::try_from(len).ok()) {
+            Some(len) if end.is_some_and(|end| end <= self.footer_at) => Ok(len),
+            _ => Err(self.damaged(handle.offset, "a block there would reach behind the last")),
+        }
     }
 
     /// Verifies and decompresses the stored bytes of a block, which [`Layout::buffer`] made room for.
@@ -223,10 +231,29 @@ impl Layout {
         } else if bytes.len() as u64 > self.block_cap {
             return Err(self.too_long(at, handle.size));
         }
-        Block::parse(bytes, at, self.shape(role)).map_err(|refusal| match refusal {
-            block::BlockRefusal::Damaged(damage) => self.damaged(at, damage.what),
-            block::BlockRefusal::Unsupported(what) => self.unsupported(what),
-        })
+        Block::parse(bytes, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
+    }
+
+    /// Verifies a block that stays where it lies, and keeps `lender` as long as it lives. `lender` is asked once for the stored
+    /// bytes, from the block's offset to the end of its trailer; they never change. What is compressed is copied all the same.
+    ///
+    /// # Errors
+    /// As [`Layout::load`].
+    pub fn lend<T>(&self, handle: Handle, lender: T, role: Role) -> Result<Block>
+    where
+        T: AsRef<[u8]> + Send + 'static,
+    {
+        let at = handle.offset;
+        let mut stored = Bytes::from_owner(lender);
+        if self.verified(at, &stored)? != 0 {
+            return self.decode(handle, stored.to_vec(), role);
+        }
+        let len = stored.len().saturating_sub(BLOCK_TRAILER);
+        if len as u64 > self.block_cap {
+            return Err(self.too_long(at, handle.size));
+        }
+        stored.truncate(len);
+        Block::lent(stored, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
     }
 
     /// The kind of compression, once the checksum of block and kind holds.
@@ -315,6 +342,14 @@ impl Layout {
     pub(crate) fn unsupported(&self, what: &str) -> Error {
         let context = format!("{} has {what}; rewrite it with RocksDB, without that", self.name);
         Error::new(ErrorKind::NotSupported, READ, context)
+    }
+
+    #[cold]
+    fn refused(&self, at: u64, refusal: BlockRefusal) -> Error {
+        match refusal {
+            BlockRefusal::Damaged(damage) => self.damaged(at, damage.what),
+            BlockRefusal::Unsupported(what) => self.unsupported(what),
+        }
     }
 
     #[cold]

@@ -98,7 +98,7 @@ pub(super) fn assemble(
         check_level0(&options, parts)?;
     }
     let pending_free = Arc::new(PendingFree::default());
-    let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables);
+    let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables, options.pm_block_bytes);
     let room = FileRoom::new(options.ssd_size, options.table_bytes);
     let cache = || match &means.runtime {
         None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),

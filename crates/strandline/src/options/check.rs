@@ -15,6 +15,8 @@ pub(super) const COMPRESSION_LEVEL_MAX: i32 = 22;
 pub(super) const FILTER_BITS_MAX: u32 = 100;
 /// Percent of persistent memory beyond which tables would leave too little for records.
 pub(super) const PM_TABLES_MAX: u32 = 75;
+/// Data blocks of tables in persistent memory: smaller ones than a block of the media gain nothing.
+pub(super) const PM_BLOCK_BYTES: RangeInclusive<u64> = 256..=4096;
 
 /// Smallest and largest tables: of smaller ones the manifest soon names as many as it can, and a part of one is kept in
 /// DRAM while it is written.
@@ -43,6 +45,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         ("dram_budget", budget, STORE_BYTES_MIN..=u64::MAX),
         ("table_bytes", options.table_bytes, TABLE_BYTES),
         ("value_space", options.value_space.into(), VALUE_SPACE),
+        ("pm_block_bytes", options.pm_block_bytes.into(), PM_BLOCK_BYTES),
     ] {
         check_bounds(name, value, &bounds)?;
     }

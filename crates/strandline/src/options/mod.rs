@@ -152,6 +152,8 @@ settings! {
         ssd: SsdSource = SsdSource::Auto,
         /// Percent of persistent memory that tables of upper levels may take.
         pm_tables: u32 = 0,
+        /// Bytes at which a data block of a table in persistent memory is cut.
+        pm_block_bytes: u32 = 1024,
         /// Bytes that files of tables may take; 0: what the device has.
         ssd_size: u64 = 0,
         /// Read and write tables past the page cache.

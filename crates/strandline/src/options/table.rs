@@ -136,6 +136,14 @@ pub const TABLE: &[Row] = &[
               room there go to SSD. Level 0 has this much less. Not with a log or ssd=none.",
     },
     Row {
+        name: "pm_block_bytes",
+        unit: "bytes, 256 to 4096",
+        default: "1K",
+        doc: "Size at which a data block of a table in persistent memory is cut. These blocks are read where they lie: not \
+              compressed, not copied, and not in block_cache. Smaller: a get reads and verifies less. Larger: the index, \
+              which is in DRAM, takes less of it.",
+    },
+    Row {
         name: "ssd_size",
         unit: "bytes; 0: no limit",
         default: "0",
@@ -162,7 +170,8 @@ pub const TABLE: &[Row] = &[
         name: "compression",
         unit: "none, snappy, lz4 or zstd",
         default: "lz4",
-        doc: "How blocks of new tables are compressed; zstd in builds with the feature of that name.",
+        doc: "How blocks of new tables are compressed; zstd in builds with the feature of that name. Not those of tables in \
+              persistent memory.",
     },
     Row {
         name: "compression_level",
@@ -200,7 +209,7 @@ pub const TABLE: &[Row] = &[
         name: "block_bytes",
         unit: "bytes",
         default: "4K",
-        doc: "Size at which a data block of a table is cut, before compression. Larger: smaller indexes, better \
+        doc: "Size at which a data block of a table in a file is cut, before compression. Larger: smaller indexes, better \
               compression. Smaller: a get reads less.",
     },
     Row {
@@ -226,7 +235,8 @@ pub const TABLE: &[Row] = &[
         name: "block_cache",
         unit: "bytes",
         default: "256M",
-        doc: "DRAM, out of dram_budget and at most half of it, for data, index and filter blocks of tables.",
+        doc: "DRAM, out of dram_budget and at most half of it, for data, index and filter blocks of tables. Data in persistent \
+              memory is not among them.",
     },
     Row {
         name: "compaction_rate",

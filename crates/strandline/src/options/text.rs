@@ -7,7 +7,9 @@ use pmem::PmModel;
 use ssd::SsdModel;
 use sst::{Checksum, Compression, IndexKind};
 
-use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_TABLES_MAX, THREADS_MAX};
+use super::check::{
+    COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_TABLES_MAX, THREADS_MAX,
+};
 use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalDir, WalIo, WalSync};
 
 /// Parts that a keyspace may be cut into at most.
@@ -64,6 +66,10 @@ impl Options {
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => self.background_threads = up_to(THREADS_MAX)?,
             "ssd" => self.ssd = ssd_named(text)?,
+            "pm_block_bytes" => {
+                self.pm_block_bytes =
+                    count().filter(|bytes| PM_BLOCK_BYTES.contains(&u64::from(*bytes)))?;
+            }
             "pm_tables" => self.pm_tables = up_to(PM_TABLES_MAX)?,
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
@@ -237,6 +243,7 @@ mod tests {
             wal_io: WalIo::Direct,
             ssd: SsdSource::None,
             pm_tables: 9,
+            pm_block_bytes: 1,
             ssd_size: 1,
             ssd_direct: true,
             ssd_model: "nvme-tlc".parse().ok(),

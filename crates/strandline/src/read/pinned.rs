@@ -1,7 +1,7 @@
 //! Values that are read where they lie, and stay there.
 //!
-//! **I-PIN-1** A held value keeps its zone, its extent or its block, and nothing else: a View would keep all that a subrange
-//! has. A zone or extent that something keeps is not reused (I-ZONE-2), so the bytes do not change.
+//! **I-PIN-1** A held value keeps its zone, its extent or its block, with the extent of a table that the block lies in, and nothing
+//! else: a View would keep all that a subrange has. A zone or extent that something keeps is not reused (I-ZONE-2), so the bytes do not change.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! How tables get their blocks: from the block cache, or from their file through it.
+//! How tables get their blocks: from the block cache, or from their file through it. Data in persistent memory is read in its place.
 
 use std::sync::{Arc, OnceLock};
 
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
+use super::placed::PlacedBlocks;
 use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
 
 /// The blocks of one table.
@@ -12,6 +13,8 @@ pub(crate) struct CachedBlocks {
     user: CacheUser,
     table: u64,
     file: File,
+    /// Data, where the table lies in persistent memory.
+    placed: Option<PlacedBlocks>,
     cache: Arc<BlockCache>,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
@@ -44,7 +47,12 @@ impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter) = (OnceLock::new(), OnceLock::new());
         let (user, cache) = (store.user, Arc::clone(&store.cache));
-        CachedBlocks { user, table, file, cache, index, filter }
+        CachedBlocks { user, table, file, placed: None, cache, index, filter }
+    }
+
+    /// The same of a table whose data is read in its place.
+    pub(crate) fn with_placed(self, placed: PlacedBlocks) -> CachedBlocks {
+        CachedBlocks { placed: Some(placed), ..self }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -92,6 +100,10 @@ impl CachedBlocks {
     /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read
     /// of it alone gives the error.
     pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
+        if let Some(placed) = &self.placed {
+            handles.iter().for_each(|handle| self.will_need(handle.offset, handle.size));
+            return handles.iter().map(|handle| placed.get(layout, *handle).ok()).collect();
+        }
         let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
         let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
@@ -103,6 +115,11 @@ impl CachedBlocks {
             }
         }
         found
+    }
+
+    /// A hint that these bytes will be read.
+    pub(crate) fn will_need(&self, at: u64, len: u64) {
+        self.file.0.will_need(at, len);
     }
 
     /// The stored bytes of several blocks.
@@ -119,6 +136,9 @@ impl CachedBlocks {
 impl Blocks for CachedBlocks {
     #[inline]
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
+        if let (Role::Data, Some(placed)) = (role, &self.placed) {
+            return placed.get(layout, handle);
+        }
         let load = || layout.load(&self.file, handle, role);
         let Some(root) = self.root(layout, handle, role) else {
             return self.look_up(handle.offset, role, load);

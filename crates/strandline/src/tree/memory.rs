@@ -1,5 +1,5 @@
 //! Tables in persistent memory: each is one extent of the pool, at most a zone long, so that tables free whole zones, as
-//! records do. They are read like files.
+//! records do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use base::planted::{self, Bug};
 use base::{Error, PmOffset, Result};
 use pmem::Site;
 use pool::Extent;
+use sst::{Compression, WriterOptions};
 
 use super::space::TableSpace;
 use crate::record::extent::ExtentHold;
@@ -29,14 +30,17 @@ pub(crate) struct PmTables {
     count: AtomicU64,
     /// Zones that must stay free.
     kept: AtomicU64,
+    /// Bytes at which a data block of theirs is cut.
+    block_bytes: usize,
 }
 
 impl PmTables {
-    /// Tables that take at most `percent` of the pool.
+    /// Tables that take at most `percent` of the pool, with data blocks of `block_bytes`.
     pub(crate) fn new(
         media: &Arc<Media>,
         pending_free: &Arc<PendingFree>,
         percent: u32,
+        block_bytes: u32,
     ) -> PmTables {
         PmTables {
             media: Arc::clone(media),
@@ -46,7 +50,15 @@ impl PmTables {
             taken: AtomicU64::new(0),
             count: AtomicU64::new(0),
             kept: AtomicU64::new(0),
+            block_bytes: block_bytes as usize,
         }
+    }
+
+    /// What a table looks like here that would elsewhere be as `options`. It is not compressed: what is read where it lies is
+    /// what is stored.
+    pub(crate) fn form(&self, options: WriterOptions) -> WriterOptions {
+        let (compression, block_bytes) = (Compression::None, self.block_bytes);
+        WriterOptions { compression, block_bytes, ..options }
     }
 
     /// Bytes that no table may be longer than.
@@ -138,7 +150,7 @@ impl PmTables {
         extent: Extent,
         len: u64,
         hold: Option<Arc<TableSpace>>,
-    ) -> Result<Arc<dyn ssd::Read>> {
+    ) -> Result<Arc<PmFile>> {
         let name =
             format!("table {id} at offset {} of {}", extent.at, self.media.region.describe());
         let end = extent.at.checked_add(extent.len);
@@ -186,8 +198,9 @@ impl Drop for PmExtent {
     }
 }
 
-/// A table in persistent memory, as a file is read.
-struct PmFile {
+/// A table in persistent memory: it is read like a file, but for its data blocks, which stay where they are
+/// ([`PlacedBlocks`](super::placed::PlacedBlocks)).
+pub(crate) struct PmFile {
     media: Arc<Media>,
     at: PmOffset,
     len: u64,
@@ -195,10 +208,11 @@ struct PmFile {
     _hold: Option<Arc<TableSpace>>,
 }
 
-impl ssd::Read for PmFile {
-    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        let len = out.len() as u64;
-        if at.checked_add(len).is_none_or(|end| end > self.len) {
+impl PmFile {
+    /// # Errors
+    /// `Corruption`: it has not so many bytes.
+    pub(super) fn check(&self, at: u64, len: usize) -> Result<()> {
+        if at.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Err(Error::corruption(
                 "read",
                 format!(
@@ -208,7 +222,19 @@ impl ssd::Read for PmFile {
                 ),
             ));
         }
-        out.copy_from_slice(self.media.region.bytes((self.at + at).get(), out.len()));
+        Ok(())
+    }
+
+    /// Bytes of it, where they lie.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> &[u8] {
+        self.media.region.bytes((self.at + at).get(), len)
+    }
+}
+
+impl ssd::Read for PmFile {
+    fn read_at(&self, at: u64, out: &mut [u8]) -> Result<()> {
+        self.check(at, out.len())?;
+        out.copy_from_slice(self.bytes(at, out.len()));
         Ok(())
     }
 
@@ -221,9 +247,10 @@ impl ssd::Read for PmFile {
     }
 
     fn will_need(&self, at: u64, len: u64) {
-        self.media
-            .region
-            .prefetch((self.at + at).get(), (len as usize).div_ceil(base::LINE).clamp(1, 64));
+        if at < self.len {
+            let lines = (len as usize).div_ceil(base::LINE).clamp(1, 64);
+            self.media.region.prefetch((self.at + at).get(), lines);
+        }
     }
 }
 

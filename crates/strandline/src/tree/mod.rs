@@ -20,6 +20,7 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod owner;
+pub(crate) mod placed;
 pub(crate) mod room;
 pub(crate) mod scanned;
 pub(crate) mod space;

@@ -15,7 +15,7 @@ const AHEAD: (usize, usize) = (16 << 10, 128 << 10);
 /// The blocks of a table for one walk.
 pub(crate) struct ScannedBlocks {
     table: Arc<sst::Table<CachedBlocks>>,
-    /// None where a read is one of memory.
+    /// None where a read is one of memory, whose lines are fetched ahead.
     ahead: Option<Mutex<ScanAhead>>,
 }
 
@@ -43,7 +43,12 @@ impl ScannedBlocks {
 impl Blocks for ScannedBlocks {
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
         let blocks = self.table.blocks();
-        let Some(ahead) = self.ahead.as_ref().filter(|_| role == Role::Data) else {
+        if role != Role::Data {
+            return blocks.get(layout, handle, role);
+        }
+        let Some(ahead) = &self.ahead else {
+            // The next one is mostly as long.
+            blocks.will_need(handle.end(), handle.size);
             return blocks.get(layout, handle, role);
         };
         let mut ahead = ahead.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,9 @@ use sst::Layout;
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::memory::PmFile;
 use super::names::FileName;
+use super::placed::PlacedBlocks;
 use super::scanned::ScannedBlocks;
 use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
@@ -79,6 +81,16 @@ impl Table {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
         self.tables().open(&self.desc, Some(Arc::clone(&self.space)))
+    }
+
+    /// Itself in persistent memory, if it lies there; what is read of it keeps it there.
+    fn in_memory(&self) -> Result<Option<Arc<PmFile>>> {
+        let (Some(extent), Some(memory)) = (self.desc.extent, &self.tables().memory) else {
+            return Ok(None);
+        };
+        let is_kept = !planted::is(Bug::FreeLentPmTable);
+        let hold = is_kept.then(|| Arc::clone(&self.space));
+        memory.open(self.desc.id, extent, self.desc.len, hold).map(Some)
     }
 
     /// What the manifest says of it where it stands in `level`.
@@ -177,6 +189,10 @@ impl Table {
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
+        let blocks = match self.in_memory()? {
+            Some(memory) => blocks.with_placed(PlacedBlocks(memory)),
+            None => blocks,
+        };
         let table = Arc::new(sst::Table::new(Arc::new(layout), blocks));
         Ok(self.open.get_or_init(|| OpenTable { table, ranges }))
     }

@@ -160,7 +160,7 @@ impl Tables {
         hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
-            (Some(extent), Some(memory)) => memory.open(desc.id, extent, desc.len, hold),
+            (Some(extent), Some(memory)) => Ok(memory.open(desc.id, extent, desc.len, hold)?),
             _ => self.table_dir.fs.open(&self.path(FileName::Table(desc.id))),
         }
     }

@@ -30,7 +30,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 7] = [
+pub const EXPERIMENTS: [Experiment; 8] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -54,6 +54,12 @@ pub const EXPERIMENTS: [Experiment; 7] = [
         what: "the log of a store in DRAM on SSD and in persistent memory, on models of both",
         takes: &["size", "runs"],
         run: intel::wal,
+    },
+    Experiment {
+        name: "intel-fine-reads",
+        what: "gets from tables in persistent memory, in place, beside a block cache of a tenth of the data",
+        takes: &["size", "runs"],
+        run: intel::fine_reads,
     },
     Experiment {
         name: "relsm-ladder",

@@ -60,6 +60,7 @@ fn reproduce_lists_experiments_and_runs_them() {
         "xengine-memtable",
         "xengine-l0",
         "intel-wal",
+        "intel-fine-reads",
         "relsm-ladder",
         "relsm-values",
         "relsm-sizes",
@@ -85,6 +86,17 @@ fn reproduce_puts_the_log_into_persistent_memory() {
     let rows = report.lines().filter(|line| line.matches("x)").count() == 3);
     assert_eq!(rows.count(), 6, "{report}");
     assert!(report.contains("Emulated: log and tables on nvme-tlc"), "{report}");
+}
+
+/// Two lengths of values: files, and four lengths of blocks with three models each.
+#[test]
+fn reproduce_reads_tables_in_their_place() {
+    let report = store().run(&["reproduce", "intel-fine-reads", "--quick"]).ok().text();
+    for (name, count) in [("  files ", 2), ("  in place, ", 24)] {
+        let rows = report.lines().filter(|line| line.starts_with(name));
+        assert_eq!(rows.count(), count, "{report}");
+    }
+    assert!(report.contains("The deck"), "{report}");
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl Output {
         let options = WriterOptions {
             column_family: (self.options.keyspace, self.options.keyspace_name.clone()),
             file_number: id,
-            ..self.options.writer.clone()
+            ..sink.form(self.options.writer.clone())
         };
         let overlap_from =
             self.below.as_ref().map_or(0, |below| below.first_from(key, Side::Before));

@@ -10,7 +10,7 @@ use base::Result;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
 use ssd::Append;
-use sst::Sink;
+use sst::{Sink, WriterOptions};
 
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::throttle::rate::RateLimit;
@@ -95,6 +95,14 @@ impl TableSink {
         }
     }
 
+    /// What the table looks like that is as `options` in a file.
+    pub(crate) fn form(&self, options: WriterOptions) -> WriterOptions {
+        match &self.to {
+            To::File(_) => options,
+            To::Memory(memory) => memory.form(options),
+        }
+    }
+
     fn flush(&mut self) -> Result<()> {
         if let To::Memory(_) = &self.to {
             self.to = To::File(self.tables.create(self.name)?);
@@ -161,7 +169,7 @@ mod tests {
 
     use pmem::Region;
     use pool::{Format, Pool};
-    use ssd::{Fs, Memory};
+    use ssd::{Fs, Memory, Read};
 
     use super::*;
     use crate::cache::StoreCache;
@@ -178,7 +186,7 @@ mod tests {
         let format = Format { zone_len: ZONE, manifest_len: 512 };
         let pool = Pool::create(Arc::clone(&region), format, 7, b"").expect("pool");
         let media = Arc::new(Media::new(pool, region, None));
-        let memory = PmTables::new(&media, &Arc::new(PendingFree::default()), 100);
+        let memory = PmTables::new(&media, &Arc::new(PendingFree::default()), 100, 512);
         memory.restrict(most, 2);
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
