@@ -330,7 +330,7 @@ impl Emulation {
                 }
             }),
             StoreMode::Streamed => {
-                lines.for_each(|line| self.tags.forget(line));
+                self.tags.forget(lines);
                 self.wait(self.written(at, len));
             }
         }
