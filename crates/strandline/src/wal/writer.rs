@@ -221,13 +221,15 @@ impl Writer {
     /// comes next. Tells whether a background thread may do [more](Self::begin_upkeep).
     pub fn upkeep_after(&mut self, written: u64) -> Result<bool> {
         self.clean(CLEAN_SHARE * written + self.clean_least())?;
-        // A file of an old segment needs no zeros.
-        let awaits_old = self.cleaning.is_some() || self.gone.count() > 0;
-        if !self.next_is_ready && !awaits_old {
+        if !self.next_is_ready {
             let (number, wanted) = (self.segment.header.number + 1, self.next_len());
+            // The file of an old segment needs no zeros.
+            let awaits_old = self.cleaning.is_some() || self.gone.count() > 0;
             // Else a background thread is at it.
             if let Some(mut installer) = try_lock(&self.installer) {
-                installer.supply.fill(number, wanted, written);
+                if !awaits_old {
+                    installer.supply.fill(number, wanted, written);
+                }
                 self.next_is_ready = installer.supply.is_ready(wanted);
                 self.supply = SupplyFigures::of(&installer);
             }
