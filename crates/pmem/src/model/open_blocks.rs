@@ -109,7 +109,9 @@ impl Module {
     fn add(&mut self, block: u64, lines: u64, all: &OpenBlocks, moved: &mut Moved) {
         let group = group(block);
         let is_it = |open: &Open| open.block == block;
-        let found = if self.of_group[group] > 0 { self.open.iter().position(is_it) } else { None };
+        // What is written in sequence comes to the newest again.
+        let find = || self.open.iter().rposition(is_it);
+        let found = if self.of_group[group] > 0 { find() } else { None };
         let open = match found {
             Some(at) => self.open[at].lines | lines,
             None => {
