@@ -115,7 +115,11 @@ impl StreamedFile {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         while self.len < len {
             let part = (len - self.len).min(ZEROS.len() as u64);
-            let written = self.file.write_all_at(&ZEROS[..part as usize], self.len);
+            let write = || self.file.write_all_at(&ZEROS[..part as usize], self.len);
+            let written = match &self.device {
+                Some(device) => device.fill(part, write),
+                None => write(),
+            };
             written.map_err(|error| failed("extend", &self.path, error))?;
             self.len += part;
             self.unmap();
@@ -262,6 +266,19 @@ mod tests {
             StreamedFile::open(&path.with_extension("gone"), Durability::ProcessCrash, None)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_modelled_device_is_told_of_zeros_and_writes() {
+        let (_dir, path) = file(0);
+        let device = PmDevice::new(&"zero".parse().expect("model"));
+        let own = Some(device.clone());
+        let mut streamed = StreamedFile::open(&path, Durability::ProcessCrash, own).expect("open");
+        streamed.extend(100 << 10).expect("extend");
+        assert_eq!(device.figures().written_media_bytes, 100 << 10);
+        streamed.write_at(0, &[1; 512]).expect("write");
+        let told = device.figures();
+        assert_eq!((told.written_bytes, told.read_media_bytes), ((100 << 10) + 512, 0));
     }
 
     /// No file here is persistent memory.

@@ -49,6 +49,7 @@ mod append;
 mod call;
 mod disk;
 mod faulty;
+mod forward;
 mod fs;
 mod gather;
 mod install;

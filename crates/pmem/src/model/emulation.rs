@@ -8,7 +8,7 @@ use super::asked::{self, Asked, FETCHES, NEAR_BLOCKS};
 use super::bandwidth::Bandwidth;
 use super::clock::{look_ns, now};
 use super::host::HostMemory;
-use super::open_blocks::OpenBlocks;
+use super::open_blocks::{Moved, OpenBlocks};
 use super::tags::{Held, Tags};
 use super::{Latency, PmModel};
 use crate::cacheline::LINE;
@@ -100,6 +100,15 @@ impl PmDevice {
     /// What went through it.
     pub fn figures(&self) -> ModelFigures {
         self.0.told()
+    }
+
+    /// `write` puts `len` bytes there by a call, in whole blocks of a file that no region has yet.
+    pub(crate) fn fill<T>(&self, len: u64, write: impl FnOnce() -> T) -> T {
+        let began = now();
+        let done = write();
+        let due = self.0.take_in(began, len, Moved { read: 0, written: len });
+        self.0.wait(due);
+        done
     }
 }
 
@@ -242,13 +251,20 @@ impl Emulation {
         let (began, line) = (now(), LINE as u64);
         let (first, end) = (at / line, (at + len as u64).div_ceil(line));
         let moved = self.open_blocks.write(first, end);
-        self.count(Count::Written, (end - first) * line);
-        self.count(Count::WrittenMedia, moved.written);
-        self.count(Count::ReadMedia, moved.read);
         self.with_own(|state| {
             if state.flushed_at == 0 {
                 state.flushed_at = began;
             }
+        });
+        self.take_in(began, (end - first) * line, moved)
+    }
+
+    /// The media has `moved` to do, for `len` bytes that came from `began` on. Tells what is to be waited for.
+    fn take_in(&self, began: u64, len: u64, moved: Moved) -> u64 {
+        self.count(Count::Written, len);
+        self.count(Count::WrittenMedia, moved.written);
+        self.count(Count::ReadMedia, moved.read);
+        self.with_own(|state| {
             state.reads.add(moved.read, began);
             state.writes.add(moved.written, began);
             let read = state.reads.settle(&self.read);
@@ -330,7 +346,7 @@ impl Emulation {
                 }
             }),
             StoreMode::Streamed => {
-                lines.for_each(|line| self.tags.forget(line));
+                self.tags.forget(lines);
                 self.wait(self.written(at, len));
             }
         }

@@ -8,6 +8,7 @@
 //! prefetch  the line's due time goes with it into the simulated cache; the load waits for what is left
 //! flush     lines gather in the open blocks of their module; a block that leaves half full costs a read and a write
 //!           a writer waits as long as more is on its way than the open blocks hold
+//! fill      zeros by which a file grows: whole blocks, by a call
 //! fence     until the first flushed line + latency
 //! ```
 //!

@@ -1,5 +1,7 @@
 //! [`OpenBlocks`]: blocks of the media that gather lines before they are written.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::PmModel;
@@ -7,6 +9,7 @@ use crate::cacheline::LINE;
 
 /// Bytes after which the next module follows.
 const INTERLEAVE: u64 = 4096;
+const LINES_OF_TURN: u64 = INTERLEAVE / LINE as u64;
 
 /// What a write comes to on the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,10 +24,21 @@ struct Open {
     lines: u64,
 }
 
-/// Blocks of a module, the oldest first.
-#[derive(Default)]
+/// Groups into which the blocks of a module fall by their numbers.
+const GROUPS: usize = 256;
+
+/// Blocks of a module.
 struct Module {
-    open: Vec<Open>,
+    /// The oldest first.
+    open: VecDeque<Open>,
+    /// How many of each group are open. Most blocks that come are of a group that has none, and need not be looked for.
+    of_group: [u16; GROUPS],
+}
+
+impl Default for Module {
+    fn default() -> Module {
+        Module { open: VecDeque::new(), of_group: [0; GROUPS] }
+    }
 }
 
 /// The buffers of all modules.
@@ -51,48 +65,85 @@ impl OpenBlocks {
 
     /// Takes whole lines in, from `first` up to `end`.
     pub fn write(&self, first: u64, end: u64) -> Moved {
-        let line = LINE as u64;
         let mut moved = Moved::default();
         if self.modules.is_empty() {
-            moved.written = (end - first) * line;
+            moved.written = (end - first) * LINE as u64;
             return moved;
         }
-        let lines_of_block = self.block / line;
         let mut at = first;
         while at < end {
-            let block = at / lines_of_block;
-            let behind = ((block + 1) * lines_of_block).min(end);
-            let lines = (at..behind).fold(0, |lines, line| lines | 1 << (line % lines_of_block));
-            let module = (block * self.block / INTERLEAVE) as usize % self.modules.len();
-            let mut module = self.modules[module].lock().unwrap_or_else(PoisonError::into_inner);
-            module.add(block, lines, self, &mut moved);
+            let turn = at / LINES_OF_TURN;
+            let behind = ((turn + 1) * LINES_OF_TURN).min(end);
+            let module = &self.modules[turn as usize % self.modules.len()];
+            let mut module = module.lock().unwrap_or_else(PoisonError::into_inner);
+            self.write_to(&mut module, at..behind, &mut moved);
             at = behind;
         }
         moved
     }
 
-    /// All lines of a block.
-    fn whole(&self) -> u64 {
-        u64::MAX >> (64 - self.block / LINE as u64)
+    /// The same where all lines are one module's.
+    fn write_to(&self, module: &mut Module, lines: Range<u64>, moved: &mut Moved) {
+        let lines_of_block = self.block / LINE as u64;
+        let mut at = lines.start;
+        while at < lines.end {
+            let block = at / lines_of_block;
+            let behind = ((block + 1) * lines_of_block).min(lines.end);
+            module.add(block, first(behind - at) << (at % lines_of_block), self, moved);
+            at = behind;
+        }
     }
+}
+
+/// The first lines of a block, at least one.
+fn first(lines: u64) -> u64 {
+    u64::MAX >> (64 - lines)
+}
+
+/// Neighbours are of different groups.
+fn group(block: u64) -> usize {
+    (block ^ (block >> 8)) as usize % GROUPS
 }
 
 impl Module {
     fn add(&mut self, block: u64, lines: u64, all: &OpenBlocks, moved: &mut Moved) {
-        let found = self.open.iter().position(|open| open.block == block);
-        let at = found.unwrap_or_else(|| {
-            if self.open.len() == all.capacity {
-                // The rest of a block that goes half full is read, so that it can be written whole.
-                self.open.remove(0);
-                moved.read += all.block;
-                moved.written += all.block;
+        let group = group(block);
+        let is_it = |open: &Open| open.block == block;
+        // What is written in sequence comes to the newest again.
+        let find = || self.open.iter().rposition(is_it);
+        let found = if self.of_group[group] > 0 { find() } else { None };
+        let open = match found {
+            Some(at) => self.open[at].lines | lines,
+            None => {
+                self.make_room(all, moved);
+                lines
             }
-            self.open.push(Open { block, lines: 0 });
-            self.open.len() - 1
-        });
-        self.open[at].lines |= lines;
-        if self.open[at].lines == all.whole() {
-            self.open.remove(at);
+        };
+        let is_whole = open == first(all.block / LINE as u64);
+        match found {
+            Some(at) if is_whole => {
+                self.open.remove(at);
+                self.of_group[group] -= 1;
+            }
+            Some(at) => self.open[at].lines = open,
+            None if is_whole => {}
+            None => {
+                self.open.push_back(Open { block, lines });
+                self.of_group[group] += 1;
+            }
+        }
+        moved.written += if is_whole { all.block } else { 0 };
+    }
+
+    /// For one more block.
+    fn make_room(&mut self, all: &OpenBlocks, moved: &mut Moved) {
+        if self.open.len() < all.capacity {
+            return;
+        }
+        // The rest of a block that goes half full is read, so that it can be written whole.
+        if let Some(oldest) = self.open.pop_front() {
+            self.of_group[group(oldest.block)] -= 1;
+            moved.read += all.block;
             moved.written += all.block;
         }
     }
@@ -123,7 +174,7 @@ mod tests {
     #[test]
     fn modules_have_blocks_of_their_own() {
         let all = blocks(2, 1);
-        let of_next_module = INTERLEAVE / LINE as u64;
+        let of_next_module = LINES_OF_TURN;
         for _ in 0..4 {
             assert_eq!(all.write(0, 1), Moved::default());
             assert_eq!(all.write(of_next_module, of_next_module + 1), Moved::default());

@@ -1,5 +1,6 @@
 //! [`Tags`]: which lines of a region the processor's caches are taken to hold.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cacheline::LINE;
@@ -28,7 +29,15 @@ struct Set([AtomicU64; WAYS]);
 /// guess costs or saves one wait.
 pub(super) struct Tags {
     sets: Box<[Set]>,
+    /// A bit for each page that a line was ever held of, and for others of the same place: what is only streamed to, as a log is,
+    /// has nothing to be forgotten.
+    pages: Box<[AtomicU64]>,
 }
+
+/// Lines of a page.
+const PAGE: u64 = 4096 / LINE as u64;
+/// Words of bits for pages.
+const PAGE_WORDS: usize = 1024;
 
 /// The line, plus one, above its due time in units; 0 for none. Lines that are 256 GiB apart look the same.
 fn pack(line: u64, due: u64) -> u64 {
@@ -48,7 +57,10 @@ impl Tags {
     pub fn new(bytes: u64) -> Tags {
         let sets = (bytes as usize / LINE / WAYS).max(1);
         let sets = 1 << sets.ilog2();
-        Tags { sets: (0..sets).map(|_| Set::default()).collect() }
+        Tags {
+            sets: (0..sets).map(|_| Set::default()).collect(),
+            pages: (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// Bytes of the lines that there is room for.
@@ -59,6 +71,21 @@ impl Tags {
     fn set(&self, line: u64) -> &[AtomicU64; WAYS] {
         let at = (line ^ (line >> 16)) as usize & (self.sets.len() - 1);
         &self.sets[at].0
+    }
+
+    /// The bit of a line's page, in its word.
+    fn page(&self, line: u64) -> (&AtomicU64, u64) {
+        let page = line / PAGE;
+        (&self.pages[(page / 64) as usize % PAGE_WORDS], 1 << (page % 64))
+    }
+
+    /// Puts a line in one of its ways.
+    fn put(&self, line: u64, due: u64, way: &AtomicU64) {
+        let (word, bit) = self.page(line);
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, Relaxed);
+        }
+        way.store(pack(line, due), Relaxed);
     }
 
     fn find(&self, line: u64) -> Option<&AtomicU64> {
@@ -92,7 +119,7 @@ impl Tags {
                 _ => {}
             }
         }
-        free.unwrap_or(&set[random as usize % WAYS]).store(pack(line, 0), Relaxed);
+        self.put(line, 0, free.unwrap_or(&set[random as usize % WAYS]));
         Held::No
     }
 
@@ -100,12 +127,21 @@ impl Tags {
     pub fn insert(&self, line: u64, due: u64, random: u64) {
         let set = self.set(line);
         let free = set.iter().find(|way| way.load(Relaxed) == 0);
-        free.unwrap_or(&set[random as usize % WAYS]).store(pack(line, due), Relaxed);
+        self.put(line, due, free.unwrap_or(&set[random as usize % WAYS]));
     }
 
-    /// Takes a line out.
-    pub fn forget(&self, line: u64) {
-        self.find(line).into_iter().for_each(|way| way.store(0, Relaxed));
+    /// Takes lines out.
+    pub fn forget(&self, lines: Range<u64>) {
+        let mut at = lines.start;
+        while at < lines.end {
+            let behind = ((at / PAGE + 1) * PAGE).min(lines.end);
+            let (word, bit) = self.page(at);
+            if word.load(Relaxed) & bit != 0 {
+                let held = (at..behind).filter_map(|line| self.find(line));
+                held.for_each(|way| way.store(0, Relaxed));
+            }
+            at = behind;
+        }
     }
 }
 
@@ -127,8 +163,8 @@ mod tests {
         (lines..2 * lines).for_each(|line| tags.insert(line, 0, line / 8));
         let kept = (0..2 * lines).filter(|line| holds(&tags, *line)).count();
         assert_eq!(kept as u64, lines);
-        tags.forget(2 * lines - 1);
-        assert!(!holds(&tags, 2 * lines - 1));
+        tags.forget(2 * lines - 1..2 * lines + 100);
+        assert!(!holds(&tags, 2 * lines - 1) && (0..2 * lines).any(|line| holds(&tags, line)));
     }
 
     #[test]

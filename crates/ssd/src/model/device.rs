@@ -1,5 +1,6 @@
 //! [`Device`]: what went through a device, and when what is asked for is done.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -97,10 +98,16 @@ fn each(count: u64, per_second: u64) -> u64 {
     if per_second == 0 { 0 } else { (count as f64 * 1e9 / per_second as f64) as u64 }
 }
 
-/// Bytes of the blocks that hold a range.
-fn blocks(at: u64, len: u64) -> u64 {
+/// The blocks that hold a range, as bytes of the file.
+pub(super) fn blocks(at: u64, len: u64) -> Range<u64> {
     let end = at.saturating_add(len).checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
-    end - at / BLOCK * BLOCK
+    at / BLOCK * BLOCK..end
+}
+
+/// Bytes of these.
+fn block_bytes(at: u64, len: u64) -> u64 {
+    let blocks = blocks(at, len);
+    blocks.end - blocks.start
 }
 
 impl Device {
@@ -152,7 +159,7 @@ impl Device {
     }
 
     fn read_from(&self, now: Moment, at: u64, len: u64) -> Due {
-        let media = blocks(at, len);
+        let media = block_bytes(at, len);
         self.counts.reads.fetch_add(1, Relaxed);
         self.counts.read_bytes.fetch_add(len, Relaxed);
         self.counts.read_media_bytes.fetch_add(media, Relaxed);
@@ -175,11 +182,6 @@ impl Device {
             self.due(room, Duration::ZERO, 0).wait();
         }
         self.due(through, model.write, model.write_bandwidth)
-    }
-
-    /// Bytes at a place of a file, as [`Device::write`].
-    pub(super) fn write_at(&self, now: Moment, at: u64, len: u64) -> Due {
-        self.write(now, len, blocks(at, len))
     }
 
     /// A file or directory is synced, from `now` on, whose bytes are durable at `written`.
@@ -223,11 +225,12 @@ mod tests {
 
     #[test]
     fn blocks_hold_what_is_read_and_written() {
-        assert_eq!([blocks(0, 1), blocks(4095, 2), blocks(8192, 4096)], [4096, 8192, 4096]);
-        assert!(blocks(u64::MAX, 8) <= 4096);
+        let told = [block_bytes(0, 1), block_bytes(4095, 2), block_bytes(8192, 4096)];
+        assert_eq!(told, [4096, 8192, 4096]);
+        assert!(block_bytes(u64::MAX, 8) <= 4096);
         let own = Device::new(None);
         own.read(10, 100).wait();
-        own.write_at(own.now(), 4090, 10).wait();
+        own.write(own.now(), 10, block_bytes(4090, 10)).wait();
         own.sync(own.now(), Due::default());
         let figures = own.figures();
         assert_eq!((figures.reads, figures.read_bytes, figures.read_media_bytes), (1, 100, 4096));

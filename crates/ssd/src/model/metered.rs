@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Result;
 
-use super::device::{Device, Due};
+use super::device::{Device, Due, blocks};
 use crate::fs::{Append, Fs, Overwrite, PendingRead, Read};
 
 /// Ranges of a file that were announced and not read yet, at most; the oldest is forgotten.
@@ -62,13 +62,36 @@ struct MeteredOverwrite {
     device: Arc<Device>,
     written: Due,
     bypasses: bool,
+    /// Blocks that are in the page cache since the last sync. What is written there again goes to the device with them.
+    cached: Range<u64>,
+}
+
+impl MeteredOverwrite {
+    /// Bytes of blocks that the device has to write for a range, beside those that it has to anyway.
+    fn media(&mut self, at: u64, len: u64) -> u64 {
+        let blocks = blocks(at, len);
+        let bytes = blocks.end - blocks.start;
+        if self.bypasses {
+            return bytes;
+        }
+        let cached = &mut self.cached;
+        if blocks.end < cached.start || cached.end < blocks.start {
+            *cached = blocks;
+            return bytes;
+        }
+        let before = cached.end - cached.start;
+        *cached = cached.start.min(blocks.start)..cached.end.max(blocks.end);
+        cached.end - cached.start - before
+    }
 }
 
 impl Overwrite for MeteredOverwrite {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let now = self.device.now();
         self.inner.write_at(at, bytes)?;
-        let due = self.device.write_at(now, at, bytes.len() as u64);
+        let len = bytes.len() as u64;
+        let media = self.media(at, len);
+        let due = self.device.write(now, len, media);
         if self.bypasses {
             due.wait();
         } else {
@@ -80,6 +103,7 @@ impl Overwrite for MeteredOverwrite {
     fn sync(&mut self) -> Result<()> {
         let now = self.device.now();
         self.inner.sync()?;
+        self.cached = 0..0;
         self.device.sync(now, std::mem::take(&mut self.written));
         Ok(())
     }
@@ -209,17 +233,7 @@ impl PendingRead for MeteredPending {
 }
 
 impl Fs for Metered {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.inner.list(dir)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.inner.exists(path)
-    }
+    crate::forward_names!(inner);
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
         let inner = self.inner.create(path)?;
@@ -230,7 +244,13 @@ impl Fs for Metered {
     fn overwrite(&self, path: &Path) -> Result<Box<dyn Overwrite>> {
         let inner = self.inner.overwrite(path)?;
         let device = Arc::clone(&self.device);
-        Ok(Box::new(MeteredOverwrite { inner, device, written: Due::default(), bypasses: false }))
+        Ok(Box::new(MeteredOverwrite {
+            inner,
+            device,
+            written: Due::default(),
+            bypasses: false,
+            cached: 0..0,
+        }))
     }
 
     fn keeps_blocks(&self, dir: &Path) -> bool {
@@ -247,31 +267,11 @@ impl Fs for Metered {
         Ok(Arc::new(MeteredRead { inner, device, announced: Mutex::default() }))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.inner.remove_dir(path)
-    }
-
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let now = self.device.now();
         self.inner.sync_dir(dir)?;
         self.device.sync_names(now);
         Ok(())
-    }
-
-    fn free_bytes(&self, dir: &Path) -> Result<u64> {
-        self.inner.free_bytes(dir)
     }
 
     fn describe(&self) -> String {
@@ -318,6 +318,24 @@ mod tests {
         assert_eq!((told.reads, told.read_bytes, told.read_media_bytes), (3, 130, 4 * 4096));
         assert_eq!((told.writes, told.written_bytes), (2, (64 << 10) + 50));
         assert_eq!((told.written_media_bytes, told.syncs), ((64 << 10) + 4096, 3));
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_before_its_sync_is_written_once() {
+        let (fs, device, path) = on(None);
+        filled(&fs, &path);
+        let mut file = fs.overwrite(&path).expect("open");
+        let before = device.figures().written_media_bytes;
+        let mut written = |at, len| {
+            file.write_at(at, &vec![1; len]).expect("write");
+            if at == 20_000 {
+                file.sync().expect("sync");
+            }
+            (device.figures().written_media_bytes - before) / 4096
+        };
+        assert_eq!([written(100, 50), written(150, 5000), written(5150, 10)], [1, 2, 2]);
+        assert_eq!([written(20_000, 10), written(20_010, 10)], [3, 4], "synced between");
+        assert_eq!([written(40_000, 10), written(20_010, 10)], [5, 6], "elsewhere between");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! sync      until what was written is through + latency
 //! ```
 //!
-//! There is no page cache in the model: each read goes to the device.
+//! There is no page cache in the model: each read goes to the device. Of writes in place that are synced later, each block goes there
+//! once, as with a page cache.
 //!
 //! What is not modelled: garbage collection in the device, thermal limits, reads and writes that slow each other down.
 

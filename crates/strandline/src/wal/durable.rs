@@ -40,17 +40,7 @@ impl Overwrite for Durable {
 }
 
 impl Fs for DurableFiles {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.0.create_dir_all(dir)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.0.list(dir)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.0.exists(path)
-    }
+    ssd::forward_names!(0);
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
         self.0.create(path)
@@ -64,28 +54,8 @@ impl Fs for DurableFiles {
         self.0.open(path)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.0.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.0.remove(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.0.remove_dir(path)
-    }
-
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.0.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> Result<u64> {
-        self.0.free_bytes(dir)
     }
 
     fn describe(&self) -> String {

@@ -117,6 +117,27 @@ pub(crate) struct Installer {
     pub made_ahead: u64,
 }
 
+/// What there is for the segments that come, as it was when it was last to be seen.
+#[derive(Clone, Copy)]
+pub(crate) struct SupplyFigures {
+    pub bytes: u64,
+    pub zeroed_bytes: u64,
+    pub recycled: u64,
+    pub made_ahead: u64,
+}
+
+impl SupplyFigures {
+    pub fn of(installer: &Installer) -> SupplyFigures {
+        let Installer { supply, recycled, made_ahead, .. } = installer;
+        SupplyFigures {
+            bytes: installer.bytes(),
+            zeroed_bytes: supply.zeroed_bytes,
+            recycled: *recycled,
+            made_ahead: *made_ahead,
+        }
+    }
+}
+
 impl Installer {
     pub fn new(
         place: LogLocation,

@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::planted::{self, Bug};
 
-use super::installer::Installer;
+use super::installer::{Installer, SupplyFigures};
 use super::supply::Spare;
-use super::writer::SupplyFigures;
 use super::{Begun, Log, LogEnd};
 use crate::caught::{caught, panicked};
 

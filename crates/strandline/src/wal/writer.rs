@@ -16,7 +16,7 @@ use ssd::Overwrite;
 use crate::wal::RangeEvent;
 use crate::wal::frame::{self, Begin, Content};
 use crate::wal::gone::GoneSegments;
-use crate::wal::installer::{Installed, Installer, LogLocation, LogMedium};
+use crate::wal::installer::{Installed, Installer, LogLocation, LogMedium, SupplyFigures};
 use crate::wal::live::Live;
 use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
@@ -102,27 +102,6 @@ pub(crate) struct Full {
     pub len: u64,
     /// Bytes of its file.
     pub file_len: u64,
-}
-
-/// What there is for the segments that come, as it was when it was last to be seen.
-#[derive(Clone, Copy)]
-pub(crate) struct SupplyFigures {
-    bytes: u64,
-    zeroed_bytes: u64,
-    recycled: u64,
-    made_ahead: u64,
-}
-
-impl SupplyFigures {
-    pub fn of(installer: &Installer) -> SupplyFigures {
-        let Installer { supply, recycled, made_ahead, .. } = installer;
-        SupplyFigures {
-            bytes: installer.bytes(),
-            zeroed_bytes: supply.zeroed_bytes,
-            recycled: *recycled,
-            made_ahead: *made_ahead,
-        }
-    }
 }
 
 /// The oldest segment, on its way out. It is read twice: a range may stand there several times, and if any but the last
@@ -225,7 +204,10 @@ impl Writer {
             let (number, wanted) = (self.segment.header.number + 1, self.next_len());
             // Else a background thread is at it.
             if let Some(mut installer) = try_lock(&self.installer) {
-                installer.supply.fill(number, wanted, written);
+                // The file of an old segment needs no zeros.
+                if self.cleaning.is_none() && self.gone.count() == 0 {
+                    installer.supply.fill(number, wanted, written);
+                }
                 self.next_is_ready = installer.supply.is_ready(wanted);
                 self.supply = SupplyFigures::of(&installer);
             }

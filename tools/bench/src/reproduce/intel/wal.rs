@@ -2,13 +2,21 @@
 //!
 //! Both logs lie on tmpfs, as long as models of their devices say; all else is the same, tables included. Stores take turns, run by
 //! run.
+//!
+//! What is measured is a log that is in use: files of old segments come again, where they are of use, and memory of records was
+//! written to before. So each run is a few rounds that do not count, and some that do. Between them records go to tables, which is
+//! not measured.
+//!
+//! A model of memory has the part of the published bandwidth that our cores are of those which shared it. The deck's SSD is shared
+//! by the same cores, so it comes whole, and with that part.
 
 use std::io::Write;
 
-use strandline::{Options, PmSource, WalDir, WalSync};
+use strandline::{Options, PmModel, PmSource, SsdModel, WalDir, WalSync};
 
-use super::super::puts::random_puts;
+use super::super::puts::measured;
 use super::super::request::{Request, say};
+use crate::bench::Bench;
 use crate::config::Config;
 
 /// A row of the deck: puts a second with the log on NVMe and in persistent memory.
@@ -34,48 +42,54 @@ const ROWS: [Row; 6] = [
 const SSD: &str = "nvme-tlc";
 const PM: [&str; 2] = ["optane-100x6-delta", "optane-100x6-ratio"];
 const RUNS: u32 = 3;
-/// Bytes of keys and values of a run, and quickly. All of them fit the DRAM of the records, so that tables are in no one's way.
+/// Rounds of a run before those that count, in which the log makes its files, and those that do.
+const ROUNDS: (u64, u64) = (3, 4);
+/// Bytes of keys and values of the rounds that count, and quickly. Those of a round fit a memtable, so that tables are in no one's way.
 const SIZE: u64 = 256 << 20;
 const QUICK: u64 = 4 << 20;
 
-/// Where a log is.
-#[derive(Clone, Copy)]
+/// What a store's log is on.
+#[derive(Clone)]
 enum LogOn {
-    Ssd,
+    Ssd(String),
     Memory(&'static str),
 }
 
 pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
     let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
+    let part = our_part(SSD, PM[0])?;
     say(
         out,
         &format!(
             "Puts a second, random keys, one thread, {} MiB each; medians of {runs} alternating runs. Not synced, as the deck's: on SSD a\n\
-             put survives the process, in persistent memory a power failure. Emulated: log and tables on {SSD}, or the log on\n\
-             {}, {}.\n",
+             put survives the process, in persistent memory a power failure. Emulated: log and tables on {SSD}, whole and with our cores'\n\
+             part of it ({part}), or the log on\n{}, {}, which\n\
+             have that part. In brackets: times the log on the whole SSD, on the part.\n",
             size >> 20,
             PM[0],
             PM[1]
         ),
     )?;
-    say(out, "batch  key/value   on SSD   in PM, delta       in PM, ratio       deck\n")?;
-    let logs = [LogOn::Ssd, LogOn::Memory(PM[0]), LogOn::Memory(PM[1])];
+    let head = "batch  key/value  whole SSD  part of it  in PM, delta               in PM, ratio               deck\n";
+    say(out, head)?;
+    let logs =
+        [LogOn::Ssd(SSD.into()), LogOn::Ssd(part), LogOn::Memory(PM[0]), LogOn::Memory(PM[1])];
     for row in &ROWS {
-        let mut rates = [(); 3].map(|()| Vec::new());
+        let mut rates = [(); 4].map(|()| Vec::new());
         for turn in 0..runs as usize {
             for place in 0..logs.len() {
                 let at = (turn + place) % logs.len();
-                rates[at].push(fill(row, logs[at], size, request)?);
+                rates[at].push(fill(row, &logs[at], size, request)?);
             }
         }
-        let [ssd, delta, ratio] = rates.map(median);
-        let times = |rate: f64| format!("{rate:>9.0} ({:.2}x)", rate / ssd);
+        let [whole, part, delta, ratio] = rates.map(median);
+        let times = |rate: f64| format!("{rate:>9.0} ({:.2}x, {:.2}x)", rate / whole, rate / part);
         let [deck_ssd, deck_pm] = row.deck;
         say(
             out,
             &format!(
-                "{:>5}  {:>3}/{:<4}  {ssd:>9.0}  {}  {}  {deck_ssd} to {deck_pm} ({:.1}x)",
+                "{:>5}  {:>3}/{:<4}  {whole:>9.0}  {part:>10.0}  {:<25}  {:<25}  {deck_ssd} to {deck_pm} ({:.1}x)",
                 row.batch,
                 row.key,
                 row.value,
@@ -88,24 +102,49 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     Ok(())
 }
 
+/// The SSD with the part of what it does in a second, and takes in, that our cores are of those of `memory`.
+fn our_part(ssd: &str, memory: &str) -> Result<String, String> {
+    let told = |error: strandline::Error| format!("intel-wal: {error}");
+    let whole: SsdModel = ssd.parse().map_err(told)?;
+    let memory: PmModel = memory.parse().map_err(told)?;
+    let ours = std::thread::available_parallelism().map_or(1, |ours| ours.get() as u64);
+    let cores = u64::from(memory.cores).max(ours);
+    let part = |amount: u64| amount * ours / cores;
+    Ok(format!(
+        "{ssd},read_bandwidth={},write_bandwidth={},read_iops={},buffer={}",
+        part(whole.read_bandwidth),
+        part(whole.write_bandwidth),
+        part(whole.read_iops),
+        part(whole.buffer)
+    ))
+}
+
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Puts a second of one run.
-fn fill(row: &Row, log: LogOn, size: u64, request: &Request) -> Result<f64, String> {
-    let puts = (size / (row.key + row.value) as u64).max(1);
+fn fill(row: &Row, log: &LogOn, size: u64, request: &Request) -> Result<f64, String> {
+    const NAME: &str = "intel-wal";
+    let (before, counted) = ROUNDS;
+    let puts = (size / counted / (row.key + row.value) as u64).max(1);
     // Each record has a head, and is whole lines.
     let records = puts * ((row.key + row.value + 24) as u64).next_multiple_of(64);
-    let scratch = request.memory(6 * size)?;
-    let told = |error: &dyn std::fmt::Display| format!("intel-wal: {error}");
+    let pool = (8 * records).max(64 << 20);
+    let scratch = request.memory(pool + 4 * records)?;
+    let told = |error: &dyn std::fmt::Display| format!("{NAME}: {error}");
     let mut engine = Options::default()
         .pm(PmSource::Dram)
-        .pm_size((2 * records).max(16 << 20))
+        .pm_size(pool)
+        .memtable_bytes(pool / 4)
         .dram_budget(1 << 30)
         .wal_sync(WalSync::Never);
-    engine.set("ssd_model", SSD).map_err(|error| told(&error))?;
+    let ssd = match log {
+        LogOn::Ssd(model) => model,
+        LogOn::Memory(_) => SSD,
+    };
+    engine.set("ssd_model", ssd).map_err(|error| told(&error))?;
     if let LogOn::Memory(model) = log {
         engine.set("pm_model", model).map_err(|error| told(&error))?;
         engine.wal_dir = WalDir::Path(scratch.path().join("log"));
@@ -120,5 +159,14 @@ fn fill(row: &Row, log: LogOn, size: u64, request: &Request) -> Result<f64, Stri
         pm_size_given: true,
         ..Config::default()
     };
-    Ok(random_puts("intel-wal", config)?.ops_per_second())
+    let mut bench = Bench::new(config)?;
+    let mut seconds = 0.0;
+    for round in 0..before + counted {
+        let outcome = measured(NAME, &mut bench, "overwrite")?;
+        seconds += if round < before { 0.0 } else { outcome.seconds };
+        let _to_tables =
+            [measured(NAME, &mut bench, "flush")?, measured(NAME, &mut bench, "compact")?];
+    }
+    bench.store.close();
+    Ok((counted * puts) as f64 / seconds)
 }
