@@ -15,7 +15,7 @@ use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{
     Compression, Db, ErrorKind, IngestOptions, Keyspace, KeyspaceOptions, Options, ReadOptions,
-    Seq, Site, repair,
+    Seq, Site, repair, steps,
 };
 use testkit::Rng;
 
@@ -90,6 +90,7 @@ fn defect_1_values_written_before_a_crash_do_not_leak() {
     db.compact().expect("compact");
     model.extend(fill(db.default_keyspace(), 300, 2));
     let mut unnamed = 0;
+    steps::reclaim(db.default_keyspace());
     loop {
         let idle = db.work(16).expect("work").is_idle();
         if !on_disk(&*fs).is_subset(&named(&db)) {

@@ -264,7 +264,9 @@ impl Engine {
                     // They belong to the copy: if that fails, its directory goes with all of them.
                     for new in &made {
                         new.space.set_named();
-                        new.values.iter().for_each(|file| file.add_table());
+                        // Value files of the store stay its own.
+                        let theirs = new.values.iter().filter(|file| !file.is_named());
+                        theirs.for_each(|file| file.add_table());
                     }
                     return Ok((made, merged));
                 }

@@ -278,7 +278,8 @@ impl Engine {
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let output = OutputOptions { tier, writes, ..self.output_options(space, into) };
-            let collected = asked.unwrap_or_else(|| self.choose_collected(&view.tree, &inputs));
+            let collected =
+                asked.unwrap_or_else(|| self.choose_collected(space, &view.tree, &inputs));
             files = collected.len() as u64;
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };

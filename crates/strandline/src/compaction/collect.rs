@@ -12,7 +12,7 @@ use crate::compaction::begin::PickedCompaction;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::merge::values::MergeValues;
 use crate::compaction::policy::collection::{
-    CollectionLimits, ValueFileFacts, excess, of_merge, worst,
+    CollectionLimits, ValueFileFacts, all_within, excess, of_merge, worst,
 };
 use crate::compaction::run::DueWork;
 use crate::compaction::under_way::Compactions;
@@ -52,7 +52,7 @@ impl Engine {
         MergeValues {
             files: Arc::clone(files),
             collected: Arc::new(collected),
-            from: space.options.value_files_min.unwrap_or(self.options.value_files_min),
+            from: self.value_files_min(space),
             stamp: if space.expiry.is_some() { STAMP_LEN } else { 0 },
             compression: output.writer.compression,
             compression_level: output.writer.compression_level,
@@ -60,8 +60,18 @@ impl Engine {
         }
     }
 
-    /// The value files that the merge of `inputs` collects.
-    pub(crate) fn choose_collected(&self, tree: &Tree, inputs: &Inputs) -> BTreeSet<u64> {
+    /// Bytes of a value of `space` from which on it lies apart; 0: none does.
+    pub(crate) fn value_files_min(&self, space: &KeyspaceState) -> u64 {
+        space.options.value_files_min.unwrap_or(self.options.value_files_min)
+    }
+
+    /// The value files that the merge of `inputs` collects: all that end with it, where no value lies apart any more.
+    pub(crate) fn choose_collected(
+        &self,
+        space: &KeyspaceState,
+        tree: &Tree,
+        inputs: &Inputs,
+    ) -> BTreeSet<u64> {
         let Some(tables) = &self.tables else { return BTreeSet::new() };
         if tree.values.is_empty() {
             return BTreeSet::new();
@@ -69,7 +79,11 @@ impl Engine {
         let among = ValueFiles::of(inputs.tables.iter().map(|(_, table)| table));
         let ends = |id: u64, tables: u64| among.live(id).is_some_and(|live| live.tables == tables);
         let facts = facts(&tree.values, ends);
-        of_merge(&facts, self.collection_limits(tables.room.left(Writes::Levels) / 2))
+        let limits = self.collection_limits(tables.room.left(Writes::Levels) / 2);
+        match self.value_files_min(space) {
+            0 => all_within(&facts, limits.room),
+            _ => of_merge(&facts, limits),
+        }
     }
 
     fn collection_limits(&self, room: u64) -> CollectionLimits {

@@ -206,8 +206,9 @@ impl Engine {
             let begun = self.begin(compactions, &of, choice)?;
             return Ok(begun.map_or(ByHand::Busy, ByHand::Prepares));
         }
-        // A filter, and values that have expired, reach the deepest level only by a manual compaction.
-        let deepest = match space.hooks.has_filter() || space.expiry.is_some() {
+        // A filter, values that have expired, and the end of value files reach the deepest level only by a manual compaction.
+        let comes_back = self.value_files_min(space) == 0 && !view.tree.values.is_empty();
+        let deepest = match space.hooks.has_filter() || space.expiry.is_some() || comes_back {
             true => DeepestTables::All,
             false => DeepestTables::Overlapped,
         };

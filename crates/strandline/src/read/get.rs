@@ -147,7 +147,7 @@ impl Engine {
             }
             found => {
                 let judged = self.judge(of, key, found)?;
-                judged.map(|found| found.fetched(&view.tree.values, key)).transpose()?
+                judged.map(|found| view.tree.values.fetched(key, found)).transpose()?
             }
         };
         self.check_lost(of.space, key, found.as_ref())?;

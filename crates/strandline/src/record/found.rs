@@ -5,7 +5,6 @@ use sst::{EntryKind, Hit};
 
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
-use crate::tree::value_file::ValueFiles;
 use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
 
 /// A version of a key.
@@ -61,20 +60,6 @@ impl Found {
             Found::Table(hit) => Found::TimedTable(hit),
             found => found,
         })
-    }
-
-    /// The same with the value itself, where a table refers to one of a value file. Where values expire it was judged before.
-    #[inline]
-    pub(crate) fn fetched(self, values: &ValueFiles, key: &[u8]) -> Result<Found> {
-        match self {
-            Found::Table(hit) if hit.kind == EntryKind::ValueRef => {
-                values.resolve(key, &hit, hit.value()).map(Found::Table)
-            }
-            Found::TimedTable(hit) if hit.kind == EntryKind::ValueRef => {
-                values.resolve(key, &hit, value_of(hit.value())).map(Found::Table)
-            }
-            found => Ok(found),
-        }
     }
 
     /// Whether it is an operand of a merge.

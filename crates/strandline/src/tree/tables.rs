@@ -274,7 +274,7 @@ impl Tables {
             let is_values = matches!(name, FileName::Values(_));
             let remove = match named.contains(&id) {
                 true => sweeps_named && named.last() == Some(&id) || sweeps_values && is_values,
-                false => !skips && !(skips_values && is_values),
+                false => !(skips || skips_values && is_values),
             };
             if remove {
                 match self.table_dir.fs.remove(&self.path(name)) {

@@ -24,6 +24,7 @@ use super::space::TableSpace;
 use super::table::Table;
 use crate::cache::BlockKey;
 use crate::record::found::Found;
+use crate::ttl::value_of;
 
 /// A value file; it goes with its last holder once no table that an edit names refers to it (I-VALUE-3).
 pub(crate) struct ValueFile {
@@ -220,7 +221,7 @@ impl ValueFiles {
         files
     }
 
-    /// These, of which it is not known what tables refer to.
+    /// These; it is not known what tables refer to.
     pub(crate) fn loose(files: Vec<Arc<ValueFile>>) -> ValueFiles {
         let live = |file| LiveValues { file, tables: 0, values: 0, bytes: 0 };
         ValueFiles { files: files.into_iter().map(|file| (file.desc.id, live(file))).collect() }
@@ -274,9 +275,23 @@ impl ValueFiles {
     }
 
     /// The entry of `key` that `hit` is, with the value itself where it refers to one by `stored`.
-    pub(crate) fn resolve(&self, key: &[u8], hit: &Hit, stored: &[u8]) -> Result<Hit> {
+    fn resolve(&self, key: &[u8], hit: &Hit, stored: &[u8]) -> Result<Hit> {
         let (file, of) = self.find(key, stored)?;
         Ok(file.get(key, &of)?.into_hit(hit.seq))
+    }
+
+    /// What was found of `key` with the value itself, where a table refers to one. Where values expire it was judged before.
+    #[inline]
+    pub(crate) fn fetched(&self, key: &[u8], found: Found) -> Result<Found> {
+        match found {
+            Found::Table(hit) if hit.kind == EntryKind::ValueRef => {
+                self.resolve(key, &hit, hit.value()).map(Found::Table)
+            }
+            Found::TimedTable(hit) if hit.kind == EntryKind::ValueRef => {
+                self.resolve(key, &hit, value_of(hit.value())).map(Found::Table)
+            }
+            found => Ok(found),
+        }
     }
 
     /// Puts the values themselves in the place of references, those of keys that are looked up together. What the block cache

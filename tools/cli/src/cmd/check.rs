@@ -60,10 +60,9 @@ fn print(report: &CheckReport, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!("{tables} tables with {entries} entries verified"))?;
     }
     if report.value_files > 0 {
-        let (files, values) = (human::count(report.value_files), human::count(report.values));
-        out.line(format_args!(
-            "{files} value files and {values} values that tables refer to verified"
-        ))?;
+        let (files, values) =
+            (human::plural(report.value_files, "value file"), human::count(report.values));
+        out.line(format_args!("{files} with {values} values that tables refer to verified"))?;
     }
     print_space(&report.space, out)?;
     for unmerged in &report.unmerged {

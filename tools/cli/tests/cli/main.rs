@@ -15,3 +15,4 @@ mod looking;
 mod presets;
 mod records;
 mod store;
+mod values;

@@ -65,6 +65,17 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
     chosen
 }
 
+/// The files that end with a merge, whatever garbage they have, as far as there is room for what is live in them.
+pub(crate) fn all_within(files: &[ValueFileFacts], room: u64) -> BTreeSet<u64> {
+    let mut written = 0;
+    let ending = files.iter().filter(|file| file.ends);
+    let fits = ending.take_while(|file| {
+        written += file.live;
+        written <= room
+    });
+    fits.map(|file| file.id).collect()
+}
+
 /// The worst files, so many that `excess` bytes of garbage go with them, and no more is written anew than the limits allow. One
 /// file is chosen however large it is, if there is room for it.
 pub(crate) fn worst(
@@ -73,7 +84,8 @@ pub(crate) fn worst(
     limits: CollectionLimits,
 ) -> BTreeSet<u64> {
     let mut files: Vec<&ValueFileFacts> = files.iter().filter(|file| file.garbage() > 0).collect();
-    let part = |file: &ValueFileFacts| u128::from(file.live) << 32 / u128::from(file.bytes.max(1));
+    let part =
+        |file: &ValueFileFacts| (u128::from(file.live) << 32) / u128::from(file.bytes.max(1));
     files.sort_by_key(|file| (part(file), file.id));
     let (mut freed, mut written) = (0, 0);
     let mut chosen = BTreeSet::new();
@@ -119,6 +131,9 @@ mod tests {
         assert_eq!(chosen(&files, limits(110)), [2, 3]);
         assert_eq!(chosen(&files, limits(100)), [1, 2, 3], "one without garbage stays");
         assert_eq!(chosen(&files, limits(160)), [0; 0]);
+        // A large file may have more that is live, and less for each byte that comes back.
+        let unequal = [file(1, 1000, 300), file(2, 100, 90), file(3, 2000, 2000)];
+        assert_eq!(chosen(&unequal, limits(125)), [1]);
     }
 
     #[test]
@@ -134,6 +149,8 @@ mod tests {
     fn what_does_not_go_with_the_merge_is_left_alone() {
         let files = [ValueFileFacts { ends: false, ..file(1, 100, 1) }, file(2, 100, 50)];
         assert_eq!(chosen(&files, limits(150)), [2]);
+        assert_eq!(all_within(&files, u64::MAX), BTreeSet::from([2]));
+        assert_eq!(all_within(&files, 49), BTreeSet::new());
     }
 
     #[test]
