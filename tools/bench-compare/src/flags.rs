@@ -23,7 +23,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "rivals",
         "names",
-        "engines to compare with: rocksdb,rocksdb-recycle,fjall,redb,lmdb (default: all)",
+        "engines to compare with: strandline-apart,rocksdb,rocksdb-recycle,rocksdb-blob,fjall,redb,lmdb (default: all)",
     ),
     ("runs", "count", "runs of each benchmark on each engine, in turns (default: 3)"),
     (

@@ -1,7 +1,9 @@
 //! The disk that stores lie on: whether it is one, and how its files leave the system's cache.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,6 +76,19 @@ fn each_file(folder: &Path, each: &dyn Fn(&File) -> std::io::Result<()>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Bytes that the files under `folder` take on their device.
+///
+/// # Errors
+/// They cannot be asked.
+pub fn taken(folder: &Path) -> Result<u64> {
+    let bytes = Cell::new(0);
+    each_file(folder, &|file| {
+        bytes.set(bytes.get() + file.metadata()?.blocks() * 512);
+        Ok(())
+    })?;
+    Ok(bytes.get())
 }
 
 #[cfg(test)]

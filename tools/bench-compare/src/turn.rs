@@ -129,7 +129,8 @@ impl Subject<'_> {
             let (measured, loops) = self.measure(case)?;
             let group_memory = peak.as_mut().and_then(Peak::bytes);
             let memory = meter.take_peak();
-            samples.push(self.sample(case, Measured { memory, group_memory, ..measured })?);
+            let space = Some(ground::taken(self.dir)?);
+            samples.push(self.sample(case, Measured { memory, space, group_memory, ..measured })?);
             samples.extend(loops);
         }
         let bench = self.bench(0)?;

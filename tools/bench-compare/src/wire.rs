@@ -86,6 +86,7 @@ fn of_measured(measured: &Measured) -> Value {
         "moved": [measured.moved.given, measured.moved.dirtied, measured.moved.read],
         "settled": measured.settled,
         "memory": measured.memory,
+        "space": measured.space,
         "group_memory": measured.group_memory,
     })
 }
@@ -114,6 +115,7 @@ fn to_measured(value: &Value) -> Option<Measured> {
         },
         settled: value["settled"].as_f64(),
         memory: value["memory"].as_u64()?,
+        space: value["space"].as_u64(),
         group_memory: value["group_memory"].as_u64(),
     })
 }
@@ -156,6 +158,7 @@ mod tests {
             moved: ProcessBytes { given: 9, dirtied: 10, read: 11 },
             settled: Some(0.25),
             memory: 12,
+            space: Some(14),
             group_memory: Some(13),
         };
         let (stage, case) = stages::find("disk-sync", 16, 1024).unwrap();

@@ -2,7 +2,8 @@
 
 use strandline::{Batch, Db, Durability, Options, PmSource, ReadOptions, SsdSource, WalSync};
 
-use super::{Engine, Maker, Result, Setup, Written, failed};
+use super::rocks::has_long_values;
+use super::{Engine, LONG_VALUE, Maker, Result, Setup, Written, failed};
 use crate::promise::Promise;
 use crate::stages::{Fit, Place, Survives};
 
@@ -15,7 +16,16 @@ pub(super) const MAKER: Maker = Maker {
                disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync",
     has_log: true,
     offers: |_, _| true,
-    open,
+    open: |setup| open(setup, 0),
+};
+
+pub(super) const APART: Maker = Maker {
+    name: "strandline-apart",
+    version: concat!("strandline ", env!("CARGO_PKG_VERSION"), ", values apart"),
+    settings: "as strandline, and value_files_min 512, value_space 150 (default)",
+    has_log: true,
+    offers: has_long_values,
+    open: |setup| open(setup, LONG_VALUE as u64),
 };
 
 struct Ours {
@@ -33,7 +43,7 @@ enum Rest {
     Tables,
 }
 
-fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
+fn open(setup: &Setup<'_>, value_files_min: u64) -> Result<Box<dyn Engine>> {
     let dram = setup.dram;
     let sync = match setup.survives {
         Survives::Power => WalSync::Always,
@@ -43,6 +53,7 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
         .pm_size(dram.pool)
         .dram_budget(dram.indexes)
         .wal_sync(sync)
+        .value_files_min(value_files_min)
         .ssd_direct(setup.direct);
     if let Some(cache) = dram.block_cache {
         options = options.block_cache(cache);

@@ -9,10 +9,10 @@ use rocksdb::{
 };
 
 use super::rocks_log::{self, RocksLog};
-use super::{Engine, Maker, Result, Setup, Written, of};
+use super::{Engine, LONG_VALUE, Maker, Result, Setup, Written, of};
 use crate::dram::BUFFERS;
 use crate::promise::Promise;
-use crate::stages::{Case, Place, Stage, Survives, Work};
+use crate::stages::{Case, Fit, Place, Stage, Survives, Work};
 
 pub(super) const MAKER: Maker = Maker {
     name: "rocksdb",
@@ -23,7 +23,7 @@ pub(super) const MAKER: Maker = Maker {
                as by default",
     has_log: true,
     offers: |_, _| true,
-    open: |setup| open(setup, Recycling::Default),
+    open: |setup| open(setup, Recycling::Default, Values::Together),
 };
 
 pub(super) const RECYCLING: Maker = Maker {
@@ -32,8 +32,31 @@ pub(super) const RECYCLING: Maker = Maker {
     settings: "the same, and recycle_log_file_num 4; a run in which no file of the log was used again fails",
     has_log: true,
     offers: is_told_by_its_log,
-    open: |setup| open(setup, Recycling::Four),
+    open: |setup| open(setup, Recycling::Four, Values::Together),
 };
+
+pub(super) const BLOBS: Maker = Maker {
+    name: "rocksdb-blob",
+    version: "RocksDB 11.8.1 with BlobDB",
+    settings: "as rocksdb, and enable_blob_files, min_blob_size 512, blobs compressed with LZ4, enable_blob_garbage_collection with \
+               blob_garbage_collection_age_cutoff 0.25 (default) and blob_garbage_collection_force_threshold 0.5",
+    has_log: true,
+    offers: has_long_values,
+    open: |setup| open(setup, Recycling::Default, Values::Apart),
+};
+
+/// Where values lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    Together,
+    Apart,
+}
+
+/// Values that are worth a file of their own, where they go to a disk.
+pub(super) fn has_long_values(stage: &Stage, case: &Case) -> bool {
+    let told = matches!(case.work, Work::Fill | Work::Steady | Work::Scan | Work::Get);
+    stage.place == Place::Disk && stage.value_size >= LONG_VALUE && stage.fit != Fit::Pool && told
+}
 
 /// Whether old files of the log are written over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +82,7 @@ struct Rocks {
     log: RocksLog,
 }
 
-fn open(setup: &Setup<'_>, recycling: Recycling) -> Result<Box<dyn Engine>> {
+fn open(setup: &Setup<'_>, recycling: Recycling, values: Values) -> Result<Box<dyn Engine>> {
     let (survives, counted, direct) = (setup.survives, setup.counted, setup.direct);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_hyper_clock_cache(setup.dram.cache as usize, 0));
@@ -83,6 +106,14 @@ fn open(setup: &Setup<'_>, recycling: Recycling) -> Result<Box<dyn Engine>> {
     options.set_use_direct_io_for_flush_and_compaction(direct);
     if recycling == Recycling::Four {
         options.set_recycle_log_file_num(4);
+    }
+    if values == Values::Apart {
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(LONG_VALUE as u64);
+        options.set_blob_compression_type(DBCompressionType::Lz4);
+        options.set_blob_file_size(budget / 4);
+        options.set_enable_blob_gc(true);
+        options.set_blob_gc_force_threshold(0.5);
     }
     if counted {
         options.enable_statistics();

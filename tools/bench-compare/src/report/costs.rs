@@ -1,5 +1,6 @@
 //! What a benchmark cost beside time: medians of the runs, in words.
 
+use crate::data::KEY;
 use crate::figures::{count, median, time};
 use crate::measure::bytes::ProcessBytes;
 use crate::plan;
@@ -42,6 +43,9 @@ pub fn of(runs: &[&Sample]) -> String {
     if let Some(pm) = of(&|run| pm_per_byte(run)) {
         costs.push(format!("{pm:.2} to the pool"));
     }
+    if let Some(space) = of(&|run| space_per_byte(run)) {
+        costs.push(format!("{space:.2} times the data on the disk"));
+    }
     if let Some(seconds) = of(&|run| run.measured.settled) {
         costs.push(format!("{seconds:.1} s until all was written"));
     }
@@ -80,6 +84,15 @@ pub fn pm_per_byte(sample: &Sample) -> Option<f64> {
     let measured = &sample.measured;
     let pm = measured.written.filter(|_| sample.case.work == Work::Steady)?.pm;
     (pm > 0).then(|| pm as f64 / measured.user_bytes.max(1) as f64)
+}
+
+/// Bytes that the files of a store on a disk take, logs included, for each byte of its keys and values, where puts were what was
+/// measured.
+pub fn space_per_byte(sample: &Sample) -> Option<f64> {
+    let puts = matches!(sample.case.work, Work::Fill | Work::Steady);
+    let data = sample.keys * (KEY + sample.stage.value_size) as u64;
+    let space = sample.measured.space.filter(|_| puts && sample.place() == Place::Disk)?;
+    Some(space as f64 / data.max(1) as f64)
 }
 
 /// How many times the bytes that the engine counts the system counts, where nothing is synced; near 1, both are right.

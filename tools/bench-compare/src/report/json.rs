@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Report;
 use super::costs::{
     commits_a_sync, file_bytes, file_bytes_per_byte_put, memory, pm_per_byte, read_per_operation,
-    system_by_engine,
+    space_per_byte, system_by_engine,
 };
 use crate::engines;
 use crate::kept::Command;
@@ -95,6 +95,8 @@ fn run(command: usize, sample: &Sample) -> Value {
         "system_by_engine": system_by_engine(sample),
         "seconds_until_written": measured.settled,
         "keys_put_of": measured.cut,
+        "space_bytes": measured.space,
+        "space_per_byte": space_per_byte(sample),
         "pm_per_byte": pm_per_byte(sample),
         "disk_read_per_op": read_per_operation(sample),
         "memory_bytes": memory(measured),

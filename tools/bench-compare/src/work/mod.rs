@@ -83,6 +83,8 @@ pub struct Measured {
     pub settled: Option<f64>,
     /// The most memory that the store took; see [`MemoryMeter`](crate::measure::memory::MemoryMeter).
     pub memory: u64,
+    /// Bytes that the store's files take on their device at the end.
+    pub space: Option<u64>,
     /// The most memory of the process's control group meanwhile, if it has one that tells.
     pub group_memory: Option<u64>,
 }
