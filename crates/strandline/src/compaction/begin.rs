@@ -212,7 +212,7 @@ impl Engine {
             relief: left(Writes::Relief),
             cut_at: room.map_or(u64::MAX, FileRoom::cut_at),
             short: self.files_are_full(),
-            missed: self.background.out_of_space.load(Relaxed),
+            missed: compactions.missed,
         }
     }
 

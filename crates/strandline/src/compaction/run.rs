@@ -181,6 +181,7 @@ impl Engine {
             return self.fail(compaction, error);
         }
         self.forget(compaction);
+        self.background.compactions().missed = false;
         self.reclaim();
         self.update_reserve();
         self.update_debt();
@@ -206,7 +207,12 @@ impl Engine {
         // First of all, so that no thread waits for it any more.
         self.forget(compaction);
         self.give_up(compaction);
-        self.background.compactions().figures.failed += 1;
+        {
+            let mut compactions = self.background.compactions();
+            compactions.figures.failed += 1;
+            compactions.missed =
+                compaction.inputs.is_level0() && error.kind() == ErrorKind::NoSpace;
+        }
         self.background.errors.set_compaction(Some(&error));
         match error.kind() {
             _ if self.poison.is_set() => Err(error),

@@ -101,7 +101,7 @@ pub(crate) struct RoomFacts {
     pub cut_at: u64,
     /// Writers are refused because there is too little.
     pub short: bool,
-    /// The last merge found less than it needed.
+    /// The last merge was of level 0, and found less than it needed.
     pub missed: bool,
 }
 

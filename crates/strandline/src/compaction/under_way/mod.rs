@@ -26,6 +26,8 @@ use crate::tree::space::NewTable;
 pub(crate) struct Compactions {
     pub(crate) under_way: Vec<Arc<Compaction>>,
     pub(crate) failed_at: Option<Instant>,
+    /// The last compaction was of level 0, and failed for want of room that it seemed to have.
+    pub(crate) missed: bool,
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
