@@ -95,3 +95,6 @@ pub const VALUES_EXPIRING: Engine = Engine { expires: true, ..VALUES };
 pub const VALUES_LOGGED: Engine = Engine { log: SimLog::Device, ..VALUES };
 pub const VALUES_SHORT_OF_ROOM: Engine =
     Engine { value_files_min: 60, manifest_len: 12 << 10, ..SHORT_OF_ROOM };
+/// Tables in persistent memory that refer to values in files.
+pub const VALUES_PM_TABLES: Engine =
+    Engine { value_files_min: 60, value_space: 110, manifest_len: 12 << 10, ..PM_TABLES };

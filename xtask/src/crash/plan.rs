@@ -9,7 +9,7 @@ use super::engines::{
     LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
-    VALUES_LOGGED, VALUES_SHORT_OF_ROOM,
+    VALUES_LOGGED, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
@@ -193,6 +193,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("whole-eadr", CUT_LEVELS, whole(), Mode::Eadr, wide.clone(), 20),
         campaign("values", VALUES, values(), Mode::Adr, long.clone(), 4),
         campaign("values-deep", VALUES_DEEP, values(), Mode::Adr, wide.clone(), 4),
+        campaign("values-pm", VALUES_PM_TABLES, values(), Mode::Adr, wide.clone(), 4),
         campaign("values-readers", VALUES, values_readers(), Mode::Adr, skim.clone(), 30),
         campaign("values-expiring", VALUES_EXPIRING, expiring(), Mode::Adr, wide.clone(), 6),
         campaign("values-room", VALUES_SHORT_OF_ROOM, short_of_room(), Mode::Adr, few.clone(), 6),

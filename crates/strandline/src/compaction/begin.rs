@@ -278,8 +278,9 @@ impl Engine {
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let output = OutputOptions { tier, writes, ..self.output_options(space, into) };
-            let collected =
-                asked.unwrap_or_else(|| self.choose_collected(space, &view.tree, &inputs));
+            let collected = asked.unwrap_or_else(|| {
+                self.choose_collected(space, &view.tree, &inputs, compactions.missed)
+            });
             files = collected.len() as u64;
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };

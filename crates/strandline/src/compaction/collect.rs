@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::compaction::begin::PickedCompaction;
 use crate::compaction::merge::output::OutputOptions;
@@ -71,6 +72,7 @@ impl Engine {
         space: &KeyspaceState,
         tree: &Tree,
         inputs: &Inputs,
+        missed: bool,
     ) -> BTreeSet<u64> {
         let Some(tables) = &self.tables else { return BTreeSet::new() };
         if tree.values.is_empty() {
@@ -79,7 +81,9 @@ impl Engine {
         let among = ValueFiles::of(inputs.tables.iter().map(|(_, table)| table));
         let ends = |id: u64, tables: u64| among.live(id).is_some_and(|live| live.tables == tables);
         let facts = facts(&tree.values, ends);
-        let limits = self.collection_limits(tables.room.left(Writes::Levels) / 2);
+        // What the merge writes besides comes first. One that failed for want of room is tried again without.
+        let room = tables.room.left(Writes::Levels).saturating_sub(inputs.bytes());
+        let limits = self.collection_limits(if missed { 0 } else { room / 2 });
         match self.value_files_min(space) {
             0 => all_within(&facts, limits.room),
             _ => of_merge(&facts, limits),
@@ -108,11 +112,16 @@ impl Engine {
         compactions: &mut Compactions,
         urgency: Urgency,
     ) -> DueWork {
-        if self.pauses(compactions) {
+        // One that failed lets others go first, which may make room.
+        let waits = urgency == Urgency::Urgent && compactions.collection_failed;
+        if waits || self.pauses(compactions) {
             return DueWork::Nothing;
         }
         let mut came = DueWork::Nothing;
         for space in self.keyspaces.all() {
+            if space.dropped.load(Relaxed) {
+                continue;
+            }
             let begun = self.begin_noted(compactions, &space, |compactions| {
                 let view = space.subranges()[0].view.load_full();
                 match self.pick_collection(compactions, &space, &view.tree, urgency) {
@@ -158,7 +167,7 @@ impl Engine {
         };
         // From the deepest level on, which has most.
         tree.levels().rev().find_map(|(number, level)| {
-            let onto = side_by_side(&level.tables, &chosen, limits.at_once)?;
+            let onto = side_by_side(&level.tables, &chosen, limits)?;
             let hull = level.tables[onto.clone()].iter().map(|table| table.desc.bounds());
             if arrives(number, hull.reduce(BoundsRef::join)?) {
                 return None;
@@ -185,9 +194,13 @@ fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileF
     files.collect()
 }
 
-/// The first tables side by side that refer to any of `chosen` and that no job reads: one, or so many that about `most` bytes
-/// are written anew.
-fn side_by_side(tables: &[Arc<Table>], chosen: &BTreeSet<u64>, most: u64) -> Option<Range<usize>> {
+/// The first tables side by side that refer to any of `chosen` and that no job reads: one, if there is room for it, or so many
+/// that no more is written anew than the limits allow.
+fn side_by_side(
+    tables: &[Arc<Table>],
+    chosen: &BTreeSet<u64>,
+    limits: CollectionLimits,
+) -> Option<Range<usize>> {
     let live = |table: &Arc<Table>| -> u64 {
         let shares = table.desc.values.iter().filter(|share| chosen.contains(&share.file));
         shares.map(|share| share.bytes).sum()
@@ -195,9 +208,12 @@ fn side_by_side(tables: &[Arc<Table>], chosen: &BTreeSet<u64>, most: u64) -> Opt
     let goes = |table: &Arc<Table>| !table.busy.is_taken() && live(table) > 0;
     let first = tables.iter().position(goes)?;
     let mut written = live(&tables[first]) + tables[first].desc.len;
+    if written > limits.room {
+        return None;
+    }
     let more = tables[first + 1..].iter().take_while(|table| {
         written += live(table) + table.desc.len;
-        goes(table) && written <= most
+        goes(table) && written <= limits.at_once.min(limits.room)
     });
     Some(first..first + 1 + more.count())
 }

@@ -1,7 +1,7 @@
 //! C4 and C5: the tables of a compaction replace its inputs, and the space of the inputs is free. An ingest ends with the
 //! same step: room in the manifest, and a View with the tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
@@ -24,6 +24,7 @@ use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::names::FileName;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
+use crate::tree::value_file::ValueFiles;
 
 impl Engine {
     /// C4 and C5.
@@ -41,7 +42,7 @@ impl Engine {
         let values = new_values(&made);
         if !compaction.is_move() {
             let gone = inputs.tables.iter().map(|(_, table)| &table.desc);
-            let gone = edit::tables_len(gone);
+            let gone = edit::tables_len(gone) + edit::VALUE_FILE_LEN * ending(compaction, &made);
             let more = edit::tables_len(descs.iter()) + edit::VALUE_FILE_LEN * values.len() as u64;
             self.check_manifest_room(descs.len(), more, gone)?;
         }
@@ -273,8 +274,20 @@ fn sync_names(tables: &Tables, made: &[NewTable]) -> Result<()> {
     if planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync) {
         return Ok(());
     }
-    let any_file = made.iter().any(|new| new.desc.extent.is_none());
+    let new_values = |new: &NewTable| new.values.iter().any(|file| !file.is_named());
+    let any_file = made.iter().any(|new| new.desc.extent.is_none() || new_values(new));
     if any_file { tables.sync_dir() } else { Ok(()) }
+}
+
+/// How many value files go with the inputs: all tables that refer to them are among these, and no output does.
+fn ending(compaction: &Compaction, made: &[NewTable]) -> u64 {
+    let kept: BTreeSet<u64> =
+        made.iter().flat_map(|new| &new.desc.values).map(|share| share.file).collect();
+    let among = ValueFiles::of(compaction.inputs.tables.iter().map(|(_, table)| table));
+    let ends = among
+        .iter()
+        .filter(|live| live.file.tables() == live.tables && !kept.contains(&live.file.desc.id));
+    ends.count() as u64
 }
 
 /// The value files that no edit names yet.

@@ -25,7 +25,7 @@ use crate::compaction::policy::pick::{Choice, PickerInput, pick, pick_level0, pi
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::{Compaction, Compactions, WrittenBytes, lock};
 use crate::engine::Engine;
-use crate::hooks::events::FoundBy;
+use crate::hooks::events::{CompactionReason, FoundBy};
 use crate::keyspace::KeyspaceState;
 use crate::quantum::Worked;
 use crate::span::KeyBounds;
@@ -181,7 +181,10 @@ impl Engine {
             return self.fail(compaction, error);
         }
         self.forget(compaction);
-        self.background.compactions().missed = false;
+        {
+            let mut compactions = self.background.compactions();
+            (compactions.missed, compactions.collection_failed) = (false, false);
+        }
         self.reclaim();
         self.update_reserve();
         self.update_debt();
@@ -212,6 +215,7 @@ impl Engine {
             compactions.figures.failed += 1;
             compactions.missed =
                 compaction.inputs.is_level0() && error.kind() == ErrorKind::NoSpace;
+            compactions.collection_failed |= compaction.reason == CompactionReason::Garbage;
         }
         self.background.errors.set_compaction(Some(&error));
         match error.kind() {
@@ -263,8 +267,9 @@ impl Engine {
     /// Begins a compaction that is due and fits. If there is none, and none under way may make room, tries one that may not fit,
     /// because a writer or a flush waits.
     fn begin_any(&self, compactions: &mut Compactions) -> DueWork {
-        if let DueWork::Begun(begun) = self.begin_collection(compactions, Urgency::Urgent) {
-            return DueWork::Begun(begun);
+        match self.begin_collection(compactions, Urgency::Urgent) {
+            DueWork::Nothing => {}
+            due => return due,
         }
         match self.begin_due(compactions, pick) {
             DueWork::Nothing => {}

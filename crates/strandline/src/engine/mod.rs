@@ -40,6 +40,7 @@ use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
 use crate::tree::memory::PmTables;
+use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
 
 /// What a store may use of the machine.
@@ -178,8 +179,10 @@ impl Engine {
         if self.poison.is_set() {
             return Ok(());
         }
-        for id in tables.remove_dead()? {
-            self.events.note(|| Event::TableDeleted(TableDeleted { id }));
+        for name in tables.remove_dead()? {
+            if let FileName::Table(id) = name {
+                self.events.note(|| Event::TableDeleted(TableDeleted { id }));
+            }
         }
         Ok(())
     }

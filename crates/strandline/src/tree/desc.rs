@@ -176,8 +176,8 @@ impl ValueFileState {
     /// I-VALUE-2.
     fn add(&mut self, share: &ValueShare) -> Result<(), Broken> {
         self.tables += 1;
-        self.live_values += share.values;
-        self.live_bytes += share.bytes;
+        self.live_values = self.live_values.saturating_add(share.values);
+        self.live_bytes = self.live_bytes.saturating_add(share.bytes);
         if self.live_values <= self.desc.values && self.live_bytes <= self.desc.bytes() {
             Ok(())
         } else {

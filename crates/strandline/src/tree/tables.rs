@@ -178,7 +178,9 @@ impl Tables {
         let mut files = Vec::new();
         for name in self.table_dir.present()? {
             let FileName::Values(id) = name else { continue };
-            let len = self.table_dir.fs.open(&self.path(name))?.len();
+            // One that cannot be opened takes its values only.
+            let Ok(file) = self.table_dir.fs.open(&self.path(name)) else { continue };
+            let len = file.len();
             files.push(self.claim_values(&ValueFileDesc { id, len, sum: 0, values: 0 }));
         }
         Ok(ValueFiles::loose(files))
@@ -224,16 +226,16 @@ impl Tables {
         dead.iter().map(|file| file.name).collect()
     }
 
-    /// Removes the files of dead tables and returns their numbers. A file that cannot be removed stays on the list, and counts, until the next call or the
+    /// Removes the files of dead tables and values and returns their names. A file that cannot be removed stays on the list, and counts, until the next call or the
     /// sweep of the next open.
     ///
     /// # Errors
     /// A panic in it; the rest stays on the list.
-    pub(crate) fn remove_dead(&self) -> Result<Vec<u64>> {
+    pub(crate) fn remove_dead(&self) -> Result<Vec<FileName>> {
         caught(|| self.remove_each()).map_err(|said| panicked("remove tables", &said))
     }
 
-    fn remove_each(&self) -> Vec<u64> {
+    fn remove_each(&self) -> Vec<FileName> {
         let mut gone = Vec::new();
         let _moving = self.moving.raised();
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +251,7 @@ impl Tables {
             } else {
                 self.room.give_back(file.counted);
                 self.removed.fetch_add(file.counted, Relaxed);
-                gone.push(file.name.id());
+                gone.push(file.name);
             }
         }
         gone

@@ -63,9 +63,14 @@ impl ValueFile {
         let _gone = self.space.tables().table_dir.fs.remove(&self.path());
     }
 
+    /// Tables that durable edits name and that refer to it.
+    pub(crate) fn tables(&self) -> u64 {
+        self.tables.load(Ordering::Acquire)
+    }
+
     /// Whether a durable edit names it.
     pub(crate) fn is_named(&self) -> bool {
-        self.tables.load(Ordering::Acquire) > 0
+        self.tables() > 0
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -58,9 +58,16 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
     let ending: Vec<ValueFileFacts> = files.iter().copied().filter(|file| file.ends).collect();
     let mut chosen = worst(&ending, excess(files, limits.space), limits);
     let small = ending.iter().filter(|file| file.bytes < limits.file_bytes / SMALL);
-    let small: Vec<u64> = small.map(|file| file.id).collect();
+    let small: Vec<&ValueFileFacts> = small.collect();
     if small.len() >= JOINED {
-        chosen.extend(small);
+        let written: u64 =
+            ending.iter().filter(|file| chosen.contains(&file.id)).map(|file| file.live).sum();
+        let left = limits.room.min(limits.at_once).saturating_sub(written);
+        let mut more = 0;
+        chosen.extend(small.iter().map_while(|file| {
+            more += file.live;
+            (more <= left).then_some(file.id)
+        }));
     }
     chosen
 }

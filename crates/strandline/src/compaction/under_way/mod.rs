@@ -28,6 +28,8 @@ pub(crate) struct Compactions {
     pub(crate) failed_at: Option<Instant>,
     /// The last compaction was of level 0, and failed for want of room that it seemed to have.
     pub(crate) missed: bool,
+    /// The last collection of value files failed, and nothing was installed since.
+    pub(crate) collection_failed: bool,
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
