@@ -127,6 +127,11 @@ pub(crate) struct SupplyFigures {
 }
 
 impl SupplyFigures {
+    /// Whether these were not taken before `other`: both counts only rise.
+    pub fn is_as_new_as(&self, other: &SupplyFigures) -> bool {
+        self.recycled >= other.recycled && self.made_ahead >= other.made_ahead
+    }
+
     pub fn of(installer: &Installer) -> SupplyFigures {
         let Installer { supply, recycled, made_ahead, .. } = installer;
         SupplyFigures {

@@ -254,7 +254,10 @@ impl Writer {
 
     /// It was done, and that is there now.
     pub fn end_upkeep(&mut self, figures: SupplyFigures) {
-        self.supply = figures;
+        // The writer may have used what was made, and counted that, since these were taken.
+        if figures.is_as_new_as(&self.supply) {
+            self.supply = figures;
+        }
     }
 
     /// Makes true what is promised of all that was written.
