@@ -89,7 +89,7 @@ impl Engine {
         let level0_share = self.level0_share(space.routes.load().subranges.len());
         placement::output_tier(&placement::Facts {
             into,
-            base: targets(&bytes, level0_share, tree.content()).base,
+            base: targets(&bytes, level0_share, tree.content).base,
             limit: self.pm_tables().map_or(0, |memory| memory.limit()),
             waited_for: self.background.throttle.has_waiters(),
         })
@@ -195,7 +195,7 @@ impl Engine {
             levels,
             arriving: arriving.collect(),
             level0_bytes: self.level0_share(space.routes.load().subranges.len()),
-            content: view.tree.content(),
+            content: view.tree.content,
             pressure: self.pressure(),
             room: self.room_facts(compactions),
         }
@@ -253,14 +253,11 @@ impl Engine {
         picked: PickedCompaction,
     ) -> Result<Option<Arc<Compaction>>> {
         let Some(tables) = &self.tables else { return Ok(None) };
-        let picked = match picked {
+        let mut picked = picked;
+        if picked.level0.is_none() && picked.upper.is_empty() {
             // Tables that are merged in their place. What else is picked has all tables that its bounds overlap.
-            PickedCompaction { level0: None, into, onto, upper, collected } if upper.is_empty() => {
-                let onto = view.tree.level(into).touching(onto);
-                PickedCompaction { level0: None, into, onto, upper, collected }
-            }
-            picked => picked,
-        };
+            picked.onto = view.tree.level(picked.into).touching(picked.onto);
+        }
         let (into, asked) = (picked.into, picked.collected.clone());
         let reason = match &asked {
             Some(_) => CompactionReason::Garbage,

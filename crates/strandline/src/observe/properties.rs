@@ -429,7 +429,7 @@ fn subrange_properties(subrange: &Subrange, zone_bytes: u64) -> SubrangeProperti
 fn levels(tree: &Tree, level0_bytes: u64) -> Vec<LevelProperties> {
     let mut bytes = [0; LEVELS];
     tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.weight());
-    let targets = targets(&bytes, level0_bytes, tree.content());
+    let targets = targets(&bytes, level0_bytes, tree.content);
     let filled = tree.levels().filter(|(_, level)| !level.tables.is_empty());
     filled
         .map(|(number, level)| LevelProperties {

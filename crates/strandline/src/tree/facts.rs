@@ -16,9 +16,10 @@ pub(crate) struct TableFacts<'t> {
 }
 
 /// What the tables of a keyspace hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TableContent {
     /// Values with their keys.
+    #[default]
     Values,
     /// References to value files, for the most part.
     References,

@@ -56,6 +56,8 @@ pub(crate) struct Tree {
     levels: [Arc<Level>; LEVELS],
     /// What the tables refer to.
     pub values: Arc<ValueFiles>,
+    /// What the tables hold, for the most part.
+    pub content: TableContent,
 }
 
 impl Tree {
@@ -75,6 +77,10 @@ impl Tree {
             *slot = Arc::new(Level::new(tables.collect()));
         }
         tree.values = Arc::new(ValueFiles::of(tree.tables().map(|(_, table)| table)));
+        let bytes: u64 = tree.tables().map(|(_, table)| table.desc.len).sum();
+        if tree.values.iter().map(|live| live.bytes).sum::<u64>() > REFERENCES * bytes {
+            tree.content = TableContent::References;
+        }
         tree
     }
 
@@ -82,13 +88,6 @@ impl Tree {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.iter().all(|level| level.tables.is_empty())
-    }
-
-    /// What the tables hold, for the most part.
-    pub(crate) fn content(&self) -> TableContent {
-        let tables: u64 = self.tables().map(|(_, table)| table.desc.len).sum();
-        let values: u64 = self.values.iter().map(|live| live.bytes).sum();
-        if values > REFERENCES * tables { TableContent::References } else { TableContent::Values }
     }
 
     /// Levels with their numbers, from the newest data to the oldest.

@@ -193,7 +193,8 @@ impl ValueOutput {
 
     /// The file of that number, among those `made` or those of the inputs.
     pub(crate) fn file(&self, made: &[Arc<ValueFile>], id: u64) -> Result<Arc<ValueFile>> {
-        let new = made.iter().find(|file| file.desc.id == id);
+        // Numbers ascend as files are made.
+        let new = made.binary_search_by_key(&id, |file| file.desc.id).ok().map(|at| &made[at]);
         new.or_else(|| self.merge.files.get(id)).cloned().ok_or_else(|| {
             let text =
                 format!("a table refers to value file {id}, which is not there; report this");
