@@ -87,19 +87,19 @@ impl ValueRef {
     ///
     /// # Errors
     /// `Corruption` if they are not the record of `key`, or fail their checksums; `NotSupported` for a compression that
-    /// this build is without. Both name the file `name`.
-    pub fn open(&self, key: &[u8], record: Vec<u8>, name: &str) -> Result<Block> {
-        let value = self.verify(key, &record, name)?;
+    /// this build is without. Both name the file, as `name` says it.
+    pub fn open(&self, key: &[u8], record: Vec<u8>, name: impl Fn() -> String) -> Result<Block> {
+        let value = self.verify(key, &record, &name)?;
         if self.compression == 0 {
             return Ok(Block::of_value(record, self.at));
         }
-        let fail = |what: &str| Err(self.damaged(name, what));
+        let fail = |what: &str| Err(self.damaged(&name(), what));
         match decompress(self.compression, value, None, VALUE_MAX) {
             Ok(value) => Ok(Block::of_value(value, self.at)),
             Err(Failure::Damaged(what)) => fail(what),
             Err(Failure::TooLong(_)) => fail("it is longer than any value"),
             Err(Failure::Unsupported { what, remedy }) => {
-                let what = format!("{name} has {what}, which is not supported; {remedy}");
+                let what = format!("{} has {what}, which is not supported; {remedy}", name());
                 Err(Error::new(base::ErrorKind::NotSupported, "read value", what))
             }
         }
@@ -109,8 +109,13 @@ impl ValueRef {
     ///
     /// # Errors
     /// As [`ValueRef::open`].
-    pub fn verify<'r>(&self, key: &[u8], record: &'r [u8], name: &str) -> Result<&'r [u8]> {
-        let fail = |what: &str| Err(self.damaged(name, what));
+    pub fn verify<'r>(
+        &self,
+        key: &[u8],
+        record: &'r [u8],
+        name: impl Fn() -> String,
+    ) -> Result<&'r [u8]> {
+        let fail = |what: &str| Err(self.damaged(&name(), what));
         let Some(head) = RecordHead::decode(record) else {
             return fail("its lengths fail their checksum");
         };
@@ -408,7 +413,9 @@ mod tests {
     fn read(file: &[u8], of: &ValueRef, key: &[u8]) -> Result<Vec<u8>> {
         let range = of.record(key.len()).expect("it may be there");
         let block =
-            of.open(key, file[range.start as usize..range.end as usize].to_vec(), "the file")?;
+            of.open(key, file[range.start as usize..range.end as usize].to_vec(), || {
+                "the file".into()
+            })?;
         Ok(block.bytes()[of.within(key.len(), &block)].to_vec())
     }
 
@@ -447,7 +454,7 @@ mod tests {
                 let key = number.to_be_bytes();
                 let range = of.record(key.len()).expect("it may be there");
                 let record = &file[range.start as usize..range.end as usize];
-                of.verify(&key, record, "the file").expect("whole");
+                of.verify(&key, record, || "the file".into()).expect("whole");
                 let taken = writer.add_record(of, record).expect("add");
                 assert_eq!(taken.is_some(), same);
                 if let Some(taken) = taken {

@@ -1,19 +1,16 @@
 //! Value files, and what tables refer to in them: all of it is read, and counted again (I-VALUE-2).
 
-use std::collections::BTreeMap;
-
 use base::Result;
 use sst::{EntryKind, ValueRef, walk_values};
 
 use crate::check::CheckReport;
 use crate::keyspace::KeyspaceState;
 use crate::recovery::recover::Damage;
-use crate::tree::desc::ValueShare;
+use crate::tree::desc::ValueShares;
 use crate::tree::table::Table;
 use crate::tree::value_file::ValueFile;
 use crate::tree::value_reader::{ValueReader, ValueUse};
 use crate::tree::verify;
-use crate::ttl::STAMP_LEN;
 
 /// Compares each value file with its checksum, and its records with theirs.
 pub(super) fn check_files(space: &KeyspaceState, report: &mut CheckReport) {
@@ -40,9 +37,9 @@ fn check_file(file: &ValueFile) -> Result<u64> {
 /// Reads all values that a table refers to, and counts them.
 pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mut CheckReport) {
     let values = &space.tree().values;
-    let stamp = if space.expiry.is_some() { STAMP_LEN } else { 0 };
+    let stamp = space.stamp_len();
     let mut reader = ValueReader::new(ValueUse::Merge);
-    let mut shares: BTreeMap<u64, ValueShare> = BTreeMap::new();
+    let mut shares = ValueShares::default();
     let walked = table.uncached().and_then(|open| {
         let mut cursor = open.cursor();
         cursor.first()?;
@@ -51,16 +48,15 @@ pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mu
                 let stored = cursor.value();
                 let reference = &stored[stamp.min(stored.len())..];
                 report.values += 1;
-                if let Some(of) = ValueRef::decode(reference) {
-                    count(&mut shares, cursor.key(), &of);
+                let of = ValueRef::decode(reference);
+                if let Some(of) = &of {
+                    shares.add(of, cursor.key().len());
                 }
                 if let Err(error) = reader.read(values, cursor.key(), reference) {
-                    let (at, len) =
-                        ValueRef::decode(reference).map_or((0, 0), |of| (of.at, of.len));
-                    let file = ValueRef::decode(reference).and_then(|of| values.get(of.file));
                     let what = error.context().to_owned();
-                    report.damage.push(match file {
-                        Some(file) => damage(file, at, len, what),
+                    let placed = of.and_then(|of| Some((values.get(of.file)?, of)));
+                    report.damage.push(match placed {
+                        Some((file, of)) => damage(file, of.at, of.len, what),
                         None => Damage { file: table.path(), zone: None, at: 0, len: 0, what },
                     });
                 }
@@ -70,18 +66,12 @@ pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mu
         Ok(())
     });
     // What of the table cannot be read is told with the table.
-    if walked.is_ok() && !shares.values().eq(&table.desc.values) {
+    if walked.is_ok() && shares.into_vec() != table.desc.values {
         let what = "the manifest knows other references to value files than the table has; report this, and save the \
                     store with `strandline repair`";
         let file = table.path();
         report.damage.push(Damage { file, zone: None, at: 0, len: 0, what: what.into() });
     }
-}
-
-fn count(shares: &mut BTreeMap<u64, ValueShare>, key: &[u8], of: &ValueRef) {
-    let share = shares.entry(of.file).or_insert(ValueShare { file: of.file, values: 0, bytes: 0 });
-    share.values += 1;
-    share.bytes += of.record(key.len()).map_or(0, |record| record.end - record.start);
 }
 
 fn damage(file: &ValueFile, at: u64, len: u64, what: String) -> Damage {

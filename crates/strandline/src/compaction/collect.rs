@@ -25,7 +25,6 @@ use crate::tree::Tree;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
 use crate::tree::value_file::ValueFiles;
-use crate::ttl::STAMP_LEN;
 
 /// A value file is cut at so many times the size of a table.
 const FILE_TABLES: u64 = 2;
@@ -54,7 +53,7 @@ impl Engine {
             files: Arc::clone(files),
             collected: Arc::new(collected),
             from: self.value_files_min(space),
-            stamp: if space.expiry.is_some() { STAMP_LEN } else { 0 },
+            stamp: space.stamp_len(),
             compression: output.writer.compression,
             compression_level: output.writer.compression_level,
             file_bytes: FILE_TABLES.saturating_mul(output.table_bytes),

@@ -28,7 +28,7 @@ use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
-use crate::ttl::Expiry;
+use crate::ttl::{Expiry, STAMP_LEN};
 
 /// State of a keyspace that is open in this process.
 pub(crate) struct KeyspaceState {
@@ -168,6 +168,11 @@ impl KeyspaceMap {
 }
 
 impl KeyspaceState {
+    /// Bytes before each stored value: the time at which it expires, if it does.
+    pub(crate) fn stamp_len(&self) -> usize {
+        if self.expiry.is_some() { STAMP_LEN } else { 0 }
+    }
+
     pub(crate) fn new(
         id: u32,
         name: &str,

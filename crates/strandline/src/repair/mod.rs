@@ -39,7 +39,6 @@ use crate::snapshot::Horizon;
 use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
-use crate::ttl::STAMP_LEN;
 use crate::write::op::Op;
 use crate::write::way::WriteWay;
 
@@ -246,9 +245,12 @@ impl Left {
                         Ok((ranges, open)) => {
                             sources.deletes.extend(ranges.deletes());
                             let entries = salvage::table(open);
-                            let stamp = if space.expiry.is_some() { STAMP_LEN } else { 0 };
                             let values = Arc::clone(&space.tree().values);
-                            tables.push(salvage::fetched(values, Stamps::Known(stamp), entries));
+                            tables.push(salvage::fetched(
+                                values,
+                                Stamps::Known(space.stamp_len()),
+                                entries,
+                            ));
                         }
                         Err(error) => lost.push(LostRange {
                             keyspace: Some(space.name.clone()),

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use base::Seq;
 use pool::Extent;
-use sst::ValueSummary;
+use sst::{ValueRef, ValueSummary};
 
 use crate::span::BoundsRef;
 
@@ -69,6 +69,29 @@ pub(crate) struct ValueShare {
     /// Number of values, and bytes of their records.
     pub values: u64,
     pub bytes: u64,
+}
+
+/// What a table refers to so far, by the numbers of value files.
+#[derive(Default)]
+pub(crate) struct ValueShares {
+    by_file: BTreeMap<u64, ValueShare>,
+}
+
+impl ValueShares {
+    /// Adds the value of a key of `key_len` bytes; returns the bytes of its record.
+    pub(crate) fn add(&mut self, of: &ValueRef, key_len: usize) -> u64 {
+        let bytes = of.record(key_len).map_or(0, |record| record.end - record.start);
+        let fresh = ValueShare { file: of.file, values: 0, bytes: 0 };
+        let share = self.by_file.entry(of.file).or_insert(fresh);
+        share.values += 1;
+        share.bytes += bytes;
+        bytes
+    }
+
+    /// The shares, by the numbers of files.
+    pub(crate) fn into_vec(self) -> Vec<ValueShare> {
+        self.by_file.into_values().collect()
+    }
 }
 
 /// A value file, and what tables refer to in it. What is live is counted here and nowhere else.

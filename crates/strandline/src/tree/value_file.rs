@@ -121,13 +121,13 @@ impl ValueFile {
     pub(crate) fn get(&self, key: &[u8], of: &ValueRef) -> Result<StoredValue> {
         let cache = &self.space.tables().cache.cache;
         let block = cache.get(self.cache_key(of), Role::Value, || self.load(key, of))?;
-        Ok(StoredValue { range: of.within(key.len(), &block), block })
+        Ok(StoredValue::in_block(key, of, block))
     }
 
     /// The value of `key`, if the block cache has it.
     pub(crate) fn cached(&self, key: &[u8], of: &ValueRef) -> Option<StoredValue> {
         let block = self.space.tables().cache.cache.find(self.cache_key(of))?;
-        Some(StoredValue { range: of.within(key.len(), &block), block })
+        Some(StoredValue::in_block(key, of, block))
     }
 
     /// Takes a record that was read into the block cache.
@@ -135,16 +135,15 @@ impl ValueFile {
     /// # Errors
     /// As [`ValueRef::open`].
     pub(crate) fn keep(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
-        let block = of.open(key, record, &self.name())?;
-        let range = of.within(key.len(), &block);
+        let block = of.open(key, record, || self.name())?;
         let cache = &self.space.tables().cache.cache;
-        Ok(StoredValue { block: cache.keep(self.cache_key(of), Role::Value, block), range })
+        let block = cache.keep(self.cache_key(of), Role::Value, block);
+        Ok(StoredValue::in_block(key, of, block))
     }
 
     /// The value of `key`, past the block cache.
     pub(crate) fn get_past_cache(&self, key: &[u8], of: &ValueRef) -> Result<StoredValue> {
-        let block = self.load(key, of)?;
-        Ok(StoredValue { range: of.within(key.len(), &block), block: Arc::new(block) })
+        Ok(StoredValue::in_block(key, of, Arc::new(self.load(key, of)?)))
     }
 
     /// The value of `key` in its record, which was read.
@@ -152,8 +151,8 @@ impl ValueFile {
     /// # Errors
     /// As [`ValueRef::open`].
     pub(crate) fn open(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
-        let block = of.open(key, record, &self.name())?;
-        Ok(StoredValue { range: of.within(key.len(), &block), block: Arc::new(block) })
+        let block = of.open(key, record, || self.name())?;
+        Ok(StoredValue::in_block(key, of, Arc::new(block)))
     }
 
     /// Verifies the record of the value of `key`.
@@ -161,7 +160,7 @@ impl ValueFile {
     /// # Errors
     /// As [`ValueRef::open`].
     pub(crate) fn verify(&self, key: &[u8], of: &ValueRef, record: &[u8]) -> Result<()> {
-        of.verify(key, record, &self.name()).map(drop)
+        of.verify(key, record, || self.name()).map(drop)
     }
 
     fn cache_key(&self, of: &ValueRef) -> BlockKey {
@@ -173,7 +172,7 @@ impl ValueFile {
         let range = self.record(key, of)?;
         let mut record = vec![0; (range.end - range.start) as usize];
         self.file()?.0.read_at(range.start, &mut record)?;
-        of.open(key, record, &self.name())
+        of.open(key, record, || self.name())
     }
 
     /// What messages call it.
@@ -190,6 +189,10 @@ pub(crate) struct StoredValue {
 }
 
 impl StoredValue {
+    fn in_block(key: &[u8], of: &ValueRef, block: Arc<Block>) -> StoredValue {
+        StoredValue { range: of.within(key.len(), &block), block }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.block.bytes().get(self.range.clone()).unwrap_or_default()
     }

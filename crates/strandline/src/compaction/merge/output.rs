@@ -1,6 +1,6 @@
 //! Writes the tables that a merge yields: begun when needed, cut at a size, synced, read back and compared.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::fences::Side;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
 use crate::tree::bounds;
-use crate::tree::desc::{TableDesc, ValueShare};
+use crate::tree::desc::{TableDesc, ValueShares};
 use crate::tree::level::Level;
 use crate::tree::names::FileName;
 use crate::tree::room::Writes;
@@ -81,7 +81,7 @@ struct OpenOutput {
     /// Table of the level below that the next key is compared with, and bytes of it overlapped so far.
     overlap_from: usize,
     /// What it refers to in value files, by their numbers, and bytes of all of that.
-    shares: BTreeMap<u64, ValueShare>,
+    shares: ValueShares,
     value_bytes: u64,
 }
 
@@ -169,8 +169,8 @@ impl Output {
         let Some(open) = &mut self.open else { return Ok(()) };
         let placed = self.values.place(key, kind, value)?;
         open.writer.add(key, seq, placed.kind, placed.stored)?;
-        if let Some(share) = placed.share {
-            open.count(&share);
+        if let Some(of) = placed.refers {
+            open.value_bytes += open.shares.add(&of, key.len());
         }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
@@ -189,7 +189,7 @@ impl Output {
         };
         let overlap_from =
             self.below.as_ref().map_or(0, |below| below.first_from(key, Side::Before));
-        let (writer, shares) = (Writer::new(sink, options), BTreeMap::new());
+        let (writer, shares) = (Writer::new(sink, options), ValueShares::default());
         Ok(OpenOutput { id, writer, full_at, overlap_from, shares, value_bytes: 0 })
     }
 
@@ -298,7 +298,7 @@ impl Output {
             global_seq: Seq::ZERO,
             smallest: self.lower_bound(&summary.smallest),
             largest,
-            values: open.shares.into_values().collect(),
+            values: open.shares.into_vec(),
         };
         planted::step("read a table back");
         verify::verify(&*self.tables.open(&desc, None)?, desc.len, desc.sum)?;
@@ -324,18 +324,5 @@ impl Output {
         self.open = None;
         self.done.clear();
         self.values.abandon();
-    }
-}
-
-impl OpenOutput {
-    fn count(&mut self, share: &ValueShare) {
-        let sum = self.shares.entry(share.file).or_insert(ValueShare {
-            file: share.file,
-            values: 0,
-            bytes: 0,
-        });
-        sum.values += share.values;
-        sum.bytes += share.bytes;
-        self.value_bytes += share.bytes;
     }
 }

@@ -8,7 +8,7 @@ use base::{Error, Result};
 use sst::{Compression, EntryKind, ValueRef, ValueWriter};
 
 use crate::compaction::merge::sink::{SinkOptions, TableSink};
-use crate::tree::desc::{ValueFileDesc, ValueShare};
+use crate::tree::desc::ValueFileDesc;
 use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
 use crate::tree::value_file::{StoredValue, ValueFile, ValueFiles};
@@ -51,7 +51,7 @@ pub(crate) struct ValueOutput {
 pub(crate) struct PlacedEntry<'e> {
     pub kind: EntryKind,
     pub stored: &'e [u8],
-    pub share: Option<ValueShare>,
+    pub refers: Option<ValueRef>,
 }
 
 impl ValueOutput {
@@ -92,16 +92,15 @@ impl ValueOutput {
         match kind {
             EntryKind::Value if self.belongs_apart(rest.len()) => {
                 let of = self.add(key, rest)?;
-                Ok(self.referring(key, time, of))
+                Ok(self.referring(time, of))
             }
             EntryKind::ValueRef => {
                 let (_, of) = self.merge.files.find(key, rest)?;
                 if !self.merge.collected.contains(&of.file) {
-                    let share = Some(share_of(key, &of));
-                    return Ok(PlacedEntry { kind, stored, share });
+                    return Ok(PlacedEntry { kind, stored, refers: Some(of) });
                 }
                 if drops_live {
-                    return Ok(PlacedEntry { kind, stored, share: None });
+                    return Ok(PlacedEntry { kind, stored, refers: None });
                 }
                 // One that is compressed is longer than what is stored.
                 let stays_apart = self.belongs_apart(of.len as usize) || of.compression != 0;
@@ -110,20 +109,20 @@ impl ValueOutput {
                     && let Some(of) = self.take_over(key, rest)?
                 {
                     let time = if loses_time { &[0; STAMP_LEN][..time.len()] } else { time };
-                    return Ok(self.referring(key, time, of));
+                    return Ok(self.referring(time, of));
                 }
                 let value = self.fetch(key, rest)?;
                 if self.belongs_apart(value.bytes().len()) {
                     let of = self.add(key, value.bytes())?;
-                    return Ok(self.referring(key, time, of));
+                    return Ok(self.referring(time, of));
                 }
                 // The option was changed: it goes back to its key.
                 self.entry.clear();
                 self.entry.extend_from_slice(time);
                 self.entry.extend_from_slice(value.bytes());
-                Ok(PlacedEntry { kind: EntryKind::Value, stored: &self.entry, share: None })
+                Ok(PlacedEntry { kind: EntryKind::Value, stored: &self.entry, refers: None })
             }
-            _ => Ok(PlacedEntry { kind, stored, share: None }),
+            _ => Ok(PlacedEntry { kind, stored, refers: None }),
         }
     }
 
@@ -131,12 +130,11 @@ impl ValueOutput {
         self.merge.from > 0 && len as u64 >= self.merge.from
     }
 
-    fn referring(&mut self, key: &[u8], time: &[u8], of: ValueRef) -> PlacedEntry<'_> {
+    fn referring(&mut self, time: &[u8], of: ValueRef) -> PlacedEntry<'_> {
         self.entry.clear();
         self.entry.extend_from_slice(time);
         of.encode(&mut self.entry);
-        let share = Some(share_of(key, &of));
-        PlacedEntry { kind: EntryKind::ValueRef, stored: &self.entry, share }
+        PlacedEntry { kind: EntryKind::ValueRef, stored: &self.entry, refers: Some(of) }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<ValueRef> {
@@ -207,9 +205,4 @@ impl ValueOutput {
         self.open = None;
         self.done.clear();
     }
-}
-
-fn share_of(key: &[u8], of: &ValueRef) -> ValueShare {
-    let bytes = of.record(key.len()).map_or(0, |record| record.end - record.start);
-    ValueShare { file: of.file, values: 1, bytes }
 }
