@@ -407,9 +407,7 @@ fn enclosing(
     let met = level.overlapping(&low, &high);
     let below = met.start.checked_sub(1).map(|at| &level.tables[at].desc.largest[..]);
     let above = level.tables.get(met.end).map(|table| &table.desc.smallest[..]);
-    let there = |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
-    let arriving: Vec<BoundsRef<'_>> =
-        compactions.under_way.iter().filter(there).map(|each| each.bounds.as_ref()).collect();
+    let arriving: Vec<BoundsRef<'_>> = compactions.arriving(space, into).collect();
     let ended = arriving.iter().map(|each| each.largest).filter(|end| *end < &low[..]);
     let begins = arriving.iter().map(|each| each.smallest).filter(|begin| *begin > &high[..]);
     let subranges = space.subranges();

@@ -146,29 +146,26 @@ impl Engine {
         urgency: Urgency,
     ) -> Option<PickedCompaction> {
         let tables = self.tables.as_ref()?;
-        let left = space.damage.get().is_some() || tree.values.is_empty();
-        let facts = facts(&tree.values, |_, _| true);
-        let bound = match urgency {
-            Urgency::Urgent => self.value_space() * URGENT / 100,
-            Urgency::Due => self.value_space(),
-        };
-        if left || excess(&facts, bound) == 0 {
+        // Most keyspaces have no value files, or no more garbage than they may.
+        if space.damage.get().is_some() || tree.values.is_empty() {
             return None;
         }
+        let facts = facts(&tree.values, |_, _| true);
         let limits = self.collection_limits(tables.room.left(Writes::Relief));
-        let chosen = worst(&facts, excess(&facts, limits.space), limits);
-        let arrives = |level: usize, bounds: BoundsRef<'_>| {
-            let mut there = compactions.under_way.iter();
-            there.any(|each| {
-                let same = Arc::ptr_eq(&each.space, space) && each.into == level;
-                same && each.bounds.as_ref().overlaps(bounds)
-            })
+        let bound = match urgency {
+            Urgency::Urgent => limits.space * URGENT / 100,
+            Urgency::Due => limits.space,
         };
+        if excess(&facts, bound) == 0 {
+            return None;
+        }
+        let chosen = worst(&facts, excess(&facts, limits.space), limits);
         // From the deepest level on, which has most.
         tree.levels().rev().find_map(|(number, level)| {
             let onto = side_by_side(&level.tables, &chosen, limits)?;
             let hull = level.tables[onto.clone()].iter().map(|table| table.desc.bounds());
-            if arrives(number, hull.reduce(BoundsRef::join)?) {
+            let hull = hull.reduce(BoundsRef::join)?;
+            if compactions.arriving(space, number).any(|bounds| bounds.overlaps(hull)) {
                 return None;
             }
             let collected = Some(chosen.clone());

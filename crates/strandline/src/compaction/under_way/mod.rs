@@ -17,7 +17,7 @@ use crate::hooks::events::job::ToldJob;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
-use crate::span::KeyBounds;
+use crate::span::{BoundsRef, KeyBounds};
 use crate::tree::desc::ValueFileDesc;
 use crate::tree::space::NewTable;
 
@@ -33,6 +33,19 @@ pub(crate) struct Compactions {
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
+}
+
+impl Compactions {
+    /// The keys that compactions under way write to level `into` of `space`.
+    pub(crate) fn arriving(
+        &self,
+        space: &Arc<KeyspaceState>,
+        into: usize,
+    ) -> impl Iterator<Item = BoundsRef<'_>> {
+        let there =
+            move |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
+        self.under_way.iter().filter(there).map(|each| each.bounds.as_ref())
+    }
 }
 
 /// A compaction under way.
