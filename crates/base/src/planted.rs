@@ -299,6 +299,18 @@ bugs! {
     SweepNamedValues,
     /// An open leaves value files that the manifest does not name.
     SkipValueSweep,
+    /// An open takes a file in any tier for one that the manifest names by its number.
+    SweepIgnoresTier,
+    /// Of new files, only the names of those in the store's own directory are made durable.
+    TierSyncsOwnOnly,
+    /// The file of a table that moves to another tier goes before the edit that names its copy.
+    TierMoveRemovesFirst,
+    /// A table moves to where its older copy is yet to be removed.
+    TierMoveIgnoresUsed,
+    /// A checkpoint says that its tables lie in the tiers where the store has them.
+    CheckpointKeepsTier,
+    /// An open takes the place of a directory in the list of tiers for its number.
+    TierByPosition,
     /// A value file goes with the edit that drops its last table, though some reader still has that table.
     FreeValuesUnderReader,
     /// A value file goes with the first table that refers to it.

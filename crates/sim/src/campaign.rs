@@ -58,6 +58,8 @@ counters! {
         sunk,
         /// Files moved to another level as they were.
         moved,
+        /// Files copied to another tier.
+        tier_moves,
         /// Files whose live part was written anew.
         collected,
         /// Files taken in.

@@ -200,9 +200,9 @@ impl Engine {
             sources.zones.keys().for_each(|no| drop(self.media.pool.clear_zone(*no)));
         }
         if planted::is(Bug::DropRemovesTablesFirst) {
-            let files = sources.tree.tables().filter_map(|(_, table)| table.path());
+            let files = sources.tree.tables().filter_map(|(_, table)| table.desc.place());
             if let Some(tables) = &self.tables {
-                files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
+                files.for_each(|place| drop(tables.remove(place)));
             }
         }
     }

@@ -248,6 +248,7 @@ mod tests {
             meta_sum: 5,
         };
         let table = |extent| TableDesc {
+            tier: 0,
             id: 4,
             extent,
             keyspace: 0,

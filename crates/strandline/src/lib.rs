@@ -106,13 +106,13 @@ pub use observe::basis::Basis;
 pub use observe::pages::MemoryPages;
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
-    SubrangeProperties, TableProperties, ValueFileProperties,
+    SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
 };
 pub use open::convert::Conversion;
 pub use options::{
     Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
-    Level0Form, Options, PRESETS, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, WalDir,
-    WalIo, WalSync, parse_size,
+    Level0Form, Options, PRESETS, Placement, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS,
+    TierSource, TierSpec, WalDir, WalIo, WalSync, parse_size,
 };
 pub use pmem::{
     Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,

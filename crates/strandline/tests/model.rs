@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, PmSource, Region, SsdSource,
-    WalIo, WalSync, steps,
+    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, Placement, PmSource, Region,
+    SsdSource, TierSource, TierSpec, WalIo, WalSync, steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -44,13 +44,17 @@ fn driver(options: Options, spaces: u32) -> Driver {
             steps::open(region(), None, options.clone(), merging()).expect("open")
         });
     }
-    let (on, with) = (Arc::clone(&fs), options.clone());
-    let open = move |region, dir: &Path| {
-        steps::open(region, Some((Arc::clone(&on), dir)), with.clone(), merging()).expect("open")
+    let on = Arc::clone(&fs);
+    let open = move |region, dir: &Path, options: Options| {
+        steps::open(region, Some((Arc::clone(&on), dir)), options, merging()).expect("open")
     };
-    let again = open.clone();
-    let mut driver = Driver::with_spaces(spaces, move || again(region(), Path::new("/sst")));
-    driver.files = Some(Files { fs, open: Box::new(move |dir| open(heap(options.pm_size), dir)) });
+    let (again, with) = (open.clone(), options.clone());
+    let mut driver =
+        Driver::with_spaces(spaces, move || again(region(), Path::new("/sst"), with.clone()));
+    // A copy has all of its tables in one directory.
+    let alone = options.tiers(TierSource::Auto);
+    let open = move |dir: &Path| open(heap(alone.pm_size), dir, alone.clone());
+    driver.files = Some(Files { fs, open: Box::new(open) });
     driver
 }
 
@@ -80,6 +84,11 @@ fn levels() -> Options {
         .table_bytes(64 << 10)
         .block_cache(1 << 20)
         .ssd(SsdSource::Auto)
+}
+
+/// Directories so small that tables go on to the next.
+fn in_memory() -> TierSource {
+    TierSource::Dirs(vec![TierSpec::new("/fast", 96 << 10), TierSpec::new("/slow", 300 << 10)])
 }
 
 /// Every preset, with little memory.
@@ -129,6 +138,15 @@ fn option_sets() -> Vec<(&'static str, Options)> {
             levels().pm_tables(75).table_bytes(4 << 10).background_threads(2),
         ),
         ("levels, background", levels().background_threads(2)),
+        ("tiers", levels().tiers(in_memory()).block_cache(0)),
+        (
+            "tiers by level, values apart",
+            levels()
+                .tiers(in_memory())
+                .placement(Placement::Level)
+                .value_files_min(100)
+                .background_threads(2),
+        ),
         ("values apart", levels().value_files_min(1)),
         (
             "values apart, little garbage, background",
@@ -277,6 +295,8 @@ fn drawn(rng: &mut Rng) -> Options {
         .wal_sync(if rng.chance(1, 2) { WalSync::Always } else { WalSync::Never })
         .wal_io(if rng.chance(1, 2) { WalIo::Cached } else { WalIo::Direct })
         .ssd(ssd)
+        .tiers(if upper && rng.chance(1, 3) { in_memory() } else { TierSource::Auto })
+        .placement(*rng.pick(&[Placement::Benefit, Placement::Level]))
 }
 
 /// Five million operations, a hundred thousand under each set of options.

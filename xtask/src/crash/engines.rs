@@ -1,7 +1,7 @@
 //! The engines of the campaigns: pools, tables and options, all so small that everything happens within a few operations.
 
 use sim::Keys;
-use strandline::{Level0Form, WalIo};
+use strandline::{Level0Form, Placement, WalIo};
 
 use super::system::{Engine, SimLog};
 
@@ -21,6 +21,8 @@ pub const ROOMY: Engine = Engine {
     value_space: 150,
     pm_tables: 0,
     ssd_size: 0,
+    tiers: &[],
+    placement: Placement::Benefit,
     log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,
@@ -91,6 +93,9 @@ pub const VALUES_CUT: Engine =
 /// Each in a file of its own, with levels between.
 pub const VALUES_DEEP: Engine =
     Engine { value_files_min: 60, value_space: 200, manifest_len: 12 << 10, ..DEEP };
+/// Memtables go to tables as they are: values come to lie apart, and files go, every few writes.
+pub const VALUES_FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..VALUES };
+pub const VALUES_FLUSHED_DEEP: Engine = Engine { level0: Level0Form::Sst, ..VALUES_DEEP };
 pub const VALUES_EXPIRING: Engine = Engine { expires: true, ..VALUES };
 pub const VALUES_LOGGED: Engine = Engine { log: SimLog::Device, ..VALUES };
 pub const VALUES_SHORT_OF_ROOM: Engine =
@@ -98,3 +103,13 @@ pub const VALUES_SHORT_OF_ROOM: Engine =
 /// Tables in persistent memory that refer to values in files.
 pub const VALUES_PM_TABLES: Engine =
     Engine { value_files_min: 60, value_space: 110, manifest_len: 12 << 10, ..PM_TABLES };
+/// Three directories of tables, the own one last: two tables fit the first, some the second.
+pub const TIERED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..DEEP };
+pub const TIERED_LEVELS: Engine =
+    Engine { tiers: TIERS, placement: Placement::Level, manifest_len: 6144, ..DEEP };
+pub const TIERED_CUT: Engine = Engine { tiers: TIERS, manifest_len: 12 << 10, ..CUT_LEVELS };
+pub const TIERED_VALUES: Engine = Engine { tiers: TIERS, ..VALUES_DEEP };
+pub const TIERED_LOGGED: Engine = Engine { log: SimLog::Device, ..TIERED };
+/// The store remembers them.
+pub const TIERED_NAMED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..NAMED };
+const TIERS: &[(&str, u64)] = &[("/fast", 3 << 10), ("/slow", 6 << 10)];

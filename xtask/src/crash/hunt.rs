@@ -67,6 +67,8 @@ struct Hunt<'a> {
 const FIRST_ROUND: u64 = 4;
 /// Cases of each campaign after which a mutant counts as a survivor.
 const MOST: u64 = 60;
+/// The same without crashes, in the campaigns that reach a mutant soonest: such cases cost little.
+const MOST_RUNS: u64 = 1_500;
 /// Images of all of them together after which it does: several minutes.
 const MOST_IMAGES: u64 = 2_000_000;
 
@@ -110,11 +112,12 @@ impl Hunt<'_> {
         let campaigns = campaigns.len();
         let mut rounds = Vec::new();
         let mut add = |places: Range<usize>, seeds: Range<u64>, limits| {
-            rounds.push(Round { places, seeds: seeds.start..seeds.end.min(most), limits });
+            let seeds = seeds.start..seeds.end.min(self.args.seeds.unwrap_or(seeds.end));
+            rounds.push(Round { places, seeds, limits });
         };
         let runs = matches!(self.mutant, Mutant::Logic(_));
         if runs {
-            add(0..soonest, 0..most, running);
+            add(0..soonest, 0..MOST_RUNS, running);
         }
         add(0..soonest, 0..FIRST_ROUND, hunting);
         if runs {
@@ -123,7 +126,7 @@ impl Hunt<'_> {
         add(soonest..campaigns, 0..FIRST_ROUND, hunting);
         let (mut from, mut len) = (FIRST_ROUND, 2 * FIRST_ROUND);
         while from < most {
-            add(0..campaigns, from..from + len, hunting);
+            add(0..campaigns, from..most.min(from + len), hunting);
             (from, len) = (from + len, len * 2);
         }
         rounds

@@ -195,7 +195,11 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | DropValuesWithFirstTable
         | CheckpointForgetsValues
         | MergeIgnoresApart => &["values", "values-deep"],
-        MoveForgetsValues | InPlaceIgnoresTouching => &["values-deep", "values-whole"],
+        MoveForgetsValues => &["values-deep", "values-whole"],
+        InPlaceIgnoresTouching => &["values-ranges"],
+        SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
+        | TierByPosition => &["tiers", "tiers-levels"],
+        TierMoveIgnoresUsed => &["tiers-readers", "tiers"],
         FreeValuesUnderReader => &["values-readers"],
         CollectLosesTime => &["values-expiring"],
         ValueExtentKept => &["extents-churn"],

@@ -120,7 +120,22 @@ pub fn values() -> Shape {
 
 /// Readers that sleep while the files of what they read are collected.
 pub fn values_readers() -> Shape {
-    Shape { value_lens: vec![8, 90], ops: 60, ..snapshots() }
+    Shape { keys: Keys::short(3), value_lens: vec![90], background: 45, ops: 60, ..snapshots() }
+}
+
+/// Values of their own files, whose tables are parted by what is deleted in ranges.
+pub fn values_ranges() -> Shape {
+    Shape { range_deletes: 14, deletes: 4, background: 40, checkpoints: 0, ..values() }
+}
+
+/// Tables that are read, and move from tier to tier.
+pub fn tiers() -> Shape {
+    Shape { ops: 90, reads: 25, background: 40, reopens: 3, checkpoints: 2, ..sink() }
+}
+
+/// Readers that sleep while what they read moves to another tier.
+pub fn tiers_readers() -> Shape {
+    Shape { ops: 60, ..snapshots() }
 }
 
 /// Levels with gaps, into which tables move.

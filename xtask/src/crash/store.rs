@@ -11,7 +11,7 @@ use pmem::{Durability, Region, Storage};
 use sim::Probe;
 use ssd::Fs;
 use strandline::steps::{self, Given};
-use strandline::{Compression, Db, Options, PmSource, SsdSource, WalSync};
+use strandline::{Compression, Db, Options, PmSource, SsdSource, TierSource, TierSpec, WalSync};
 
 use super::system::{EXPIRING, Engine, SimLog, refused};
 use super::whole::{self, Spaces};
@@ -87,7 +87,9 @@ impl Engine {
             .value_space(self.value_space)
             .pm_tables(self.pm_tables)
             .ssd_size(self.ssd_size)
-            .block_cache(64 << 10)
+            .placement(self.placement)
+            // What is read of tiers is read from them.
+            .block_cache(if self.tiers.is_empty() { 64 << 10 } else { 0 })
             .compression(Compression::None)
             .wal_sync(WalSync::Always)
             .wal_io(self.wal_io)
@@ -114,8 +116,12 @@ impl Engine {
 
     pub fn open_on(&self, memory: StoreMemory, fs: Arc<dyn Fs>, time: Duration) -> Result<Store> {
         let tables = self.table_bytes.map(|_| (Arc::clone(&fs), SST.as_ref()));
-        let db =
-            steps::open(Arc::clone(&memory.region), tables, self.options(), whole::hooks(time))?;
+        let mut tiers = self.tier_specs();
+        if turns(&*fs, &tiers) {
+            tiers.reverse();
+        }
+        let options = self.options().tiers(TierSource::Dirs(tiers));
+        let db = steps::open(Arc::clone(&memory.region), tables, options, whole::hooks(time))?;
         self.opened(db, memory, fs)
     }
 
@@ -136,6 +142,14 @@ impl Engine {
             .options()
             .create_if_missing(missing == IfMissing::Create)
             .ssd(if self.table_bytes.is_some() { SsdSource::Auto } else { SsdSource::None });
+        let mut tiers = self.tier_specs();
+        if missing == IfMissing::Fail && turns(&*fs, &tiers) {
+            tiers.pop();
+        }
+        let options = match tiers.is_empty() {
+            true => options,
+            false => options.tiers(TierSource::Dirs(tiers)),
+        };
         let time = match missing {
             IfMissing::Create => NOON,
             IfMissing::Fail => Duration::ZERO,
@@ -148,6 +162,11 @@ impl Engine {
         let db = steps::open_at(&given, STORE.as_ref(), options, whole::hooks(time))?;
         drop(given);
         self.opened(db, StoreMemory { region: memory, unused: None }, fs)
+    }
+
+    /// Directories of tables besides the own one.
+    fn tier_specs(&self) -> Vec<TierSpec> {
+        self.tiers.iter().map(|(dir, size)| TierSpec::new(*dir, *size)).collect()
     }
 
     pub fn format(&self) -> pool::Format {
@@ -174,6 +193,12 @@ impl Engine {
             in_flight: Cell::new(0),
         })
     }
+}
+
+/// Whether an open differs from the one before: by what it finds, so that the same case always goes the same way.
+fn turns(fs: &dyn Fs, tiers: &[TierSpec]) -> bool {
+    let files = tiers.iter().map(|tier| fs.list(&tier.dir).map_or(0, |names| names.len()));
+    files.sum::<usize>() % 2 == 1
 }
 
 /// The memory that the store does not have.

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::Region;
 use sim::{Beside, Keys, Op, Probe, Progress, Show, System};
 use ssd::{Disk, Fs};
-use strandline::{Level0Form, ReadOptions, WalIo, Work, steps};
+use strandline::{Level0Form, Placement, ReadOptions, WalIo, Work, steps};
 
 use super::store::{ID, IfMissing, NOON, SST, Store, WAL};
 use super::task::Task;
@@ -69,6 +69,10 @@ pub struct Engine {
     pub pm_tables: u32,
     /// Bytes that the store may take; 0 is as much as there is.
     pub ssd_size: u64,
+    /// More directories of tables, with the bytes that each takes. Every other open has them in another order, or, where the
+    /// store remembers them, leaves one out.
+    pub tiers: &'static [(&'static str, u64)],
+    pub placement: Placement,
     /// What keeps the records, if they are in DRAM, which power failure takes.
     pub log: SimLog,
     /// How a log on the disk is written.
@@ -200,6 +204,7 @@ impl System for Engine {
         probe.sunk = compactions.levels;
         probe.moved = compactions.moves;
         probe.collected = compactions.collected;
+        probe.tier_moves = compactions.tier_moves;
         probe
     }
 }

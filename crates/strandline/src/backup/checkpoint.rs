@@ -31,11 +31,12 @@ use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
 use crate::span::KeyBounds;
 use crate::tree::copy::{CopySource, link_or_copy};
-use crate::tree::desc::{Broken, TableDesc};
-use crate::tree::names::FileName;
+use crate::tree::desc::{Broken, TableDesc, ValueFileDesc};
+use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::FileRoom;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
+use crate::tree::tiers::OWN;
 use crate::tree::value_file::ValueFile;
 use crate::ttl::Expiry;
 
@@ -103,6 +104,7 @@ impl Engine {
     /// directory is not synced.
     pub(crate) fn copy_to_tables(&self, table_dir: TableDir) -> Result<(Seq, ManifestState)> {
         let forgets_values = planted::is(Bug::CheckpointForgetsValues);
+        let keeps_tier = planted::is(Bug::CheckpointKeepsTier);
         let (views, cut) = self.cut()?;
         let now = self.manifest.lock().state.clone();
         // The copy's manifest: as the store's, without zones and runs, whose data becomes tables.
@@ -127,13 +129,14 @@ impl Engine {
             made.iter().for_each(|new| note(&new.values));
             let mut descs: Vec<TableDesc> = made.into_iter().map(|new| new.desc).collect();
             for (level, table) in tree.tables() {
-                let desc = TableDesc { extent: None, ..table.desc_at(level) };
+                let tier = if keeps_tier { table.desc.tier } else { OWN };
+                let desc = TableDesc { extent: None, tier, ..table.desc_at(level) };
                 if merged.contains(&desc.id) {
                     continue;
                 }
                 self.check_open("checkpoint")?;
                 note(&table.values);
-                let to = tables.path(FileName::Table(desc.id));
+                let to = tables.path(FilePlace { tier: OWN, name: FileName::Table(desc.id) });
                 if table.path().as_ref() != Some(&to) {
                     link_or_copy(&*tables.table_dir.fs, &CopySource::of_table(table), &to)?;
                 }
@@ -145,12 +148,13 @@ impl Engine {
             };
             for file in values.values() {
                 self.check_open("checkpoint")?;
-                let to = tables.path(FileName::Values(file.desc.id));
+                let here = ValueFileDesc { tier: OWN, ..file.desc.clone() };
+                let to = tables.path(here.place());
                 if file.path() != to && !forgets_values {
                     link_or_copy(&*tables.table_dir.fs, &CopySource::of_values(file), &to)?;
                 }
                 state.next_table = state.next_table.max(file.desc.id + 1);
-                kept.levels.add_value_file(&file.desc).map_err(broken)?;
+                kept.levels.add_value_file(&here).map_err(broken)?;
             }
             for desc in &descs {
                 state.next_table = state.next_table.max(desc.id + 1);

@@ -33,7 +33,7 @@ use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
 use crate::tree::examine::{TableCopy, examine};
-use crate::tree::names::FileName;
+use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
@@ -352,7 +352,8 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
         }
     }
     if !unsynced {
-        tables.sync_dir()?;
+        let tiers = made.iter().filter_map(|new| new.desc.place()).map(|place| place.tier);
+        tables.sync_dirs(&tiers.collect())?;
     }
     Ok(made)
 }
@@ -360,16 +361,19 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
 fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
     let id = tables.take_id();
     // If anything fails from here on, its drop removes the copy.
-    let mut space = TableSpace::file(tables, FileName::Table(id));
-    let fs = &*tables.table_dir.fs;
-    let source = fs.open(path)?;
+    let source = tables.table_dir.fs.open(path)?;
+    let rank = tables.tiers.iter().len() - 1;
+    let tier = tables.tiers.place(rank, source.len());
+    let place = FilePlace { tier: tier.no(), name: FileName::Table(id) };
+    let mut space = TableSpace::file(tables, place);
+    let fs = &*tier.dir.at.fs;
     space.take(source.len(), Writes::Levels)?;
-    let to = tables.path(FileName::Table(id));
+    let to = tables.path(place);
     let (_, sum) = copy(fs, &*source, &to)?;
     // Examine the copy, since the original may change at any time.
     let copy = TableCopy { file: fs.open(&to)?, name: path.display().to_string() };
-    let desc = TableDesc { id, keyspace, sum, ..examine(copy)? };
-    Ok(NewTable { desc, space, values: Vec::new() })
+    let desc = TableDesc { id, tier: place.tier, keyspace, sum, ..examine(copy)? };
+    Ok(NewTable { desc, space, values: Vec::new(), reads: 0 })
 }
 
 /// For each table the deepest level such that neither it nor any above it overlaps the table.

@@ -18,6 +18,7 @@ use crate::recovery::recover::Damage;
 use crate::tree::owner;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::TierDir;
 use crate::tree::verify;
 use art::{Direction, Versions};
 use std::collections::BTreeSet;
@@ -153,10 +154,17 @@ fn is_before(media: &Media, one: &Entry, other: &Entry) -> bool {
     order.is_lt() || (order.is_eq() && one.seq > other.seq)
 }
 
-/// Whether the directory of tables says whose they are. Those of a checkpoint have no owner yet.
+/// Whether the directories of tables say whose they are. Those of a checkpoint have no owner yet.
 fn check_owner(media: &Media, tables: &Tables, report: &mut CheckReport) -> Result<()> {
-    let (fs, dir) = (&*tables.table_dir.fs, tables.dir());
-    if fs.exists(&dir.join(file::NAME))? || !fs.exists(dir)? {
+    if tables.table_dir.fs.exists(&tables.dir().join(file::NAME))? {
+        return Ok(());
+    }
+    tables.tiers.iter().try_for_each(|tier| check_owner_of(media, &tier.dir, report))
+}
+
+fn check_owner_of(media: &Media, tier: &TierDir, report: &mut CheckReport) -> Result<()> {
+    let (fs, dir) = (&*tier.at.fs, &tier.at.dir);
+    if !fs.exists(dir)? {
         return Ok(());
     }
     let what = match owner::is_claimed(fs, dir, Some(media.pool.id())) {

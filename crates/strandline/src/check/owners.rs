@@ -16,8 +16,8 @@ use pool::Extent;
 use crate::engine::Engine;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::tree::Tree;
-use crate::tree::desc::TableDesc;
-use crate::tree::names::FileName;
+use crate::tree::desc::{TableDesc, ValueFileDesc};
+use crate::tree::names::FilePlace;
 
 /// Who owns a piece of space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,13 @@ pub enum Owner {
 pub enum Place {
     /// Bytes of the pool.
     Pool(Extent),
-    /// The file of a table, or a value file, by its number.
-    File(u64),
+    /// The file of a table, or a value file.
+    File {
+        /// The tier that it lies in; 0: the store's own directory of tables.
+        tier: u32,
+        /// Its number.
+        id: u64,
+    },
 }
 
 /// A piece of space that has an owner.
@@ -90,8 +95,7 @@ enum Holding<'t> {
     /// Of a run by its number, a piece of its index.
     Run(u64, Extent),
     Table(&'t TableDesc),
-    /// A value file, by its number.
-    Values(u64),
+    Values(&'t ValueFileDesc),
 }
 
 /// Calls `each` once for all that `sources` and `trees` hold. Memtables and runs share zones and values: what has the same hold
@@ -118,7 +122,7 @@ fn held<'t>(
     }
     for tree in trees {
         tree.tables().for_each(|(_, table)| each(Holding::Table(&table.desc)));
-        tree.values.iter().for_each(|live| each(Holding::Values(live.file.desc.id)));
+        tree.values.iter().for_each(|live| each(Holding::Values(&live.file.desc)));
     }
 }
 
@@ -188,12 +192,12 @@ impl Engine {
         let Some(tables) = &self.tables else { return Ok(0) };
         // What stays counts as a leak.
         let _left = tables.remove_dead();
-        let present = tables.table_dir.present()?;
+        let present = tables.present()?;
         let manifest = self.manifest.lock();
         let named = manifest.state.files();
         let in_memory = manifest.state.tables().filter(|table| table.extent.is_some()).count();
         let held = self.pm_tables().map_or(0, |memory| memory.count());
-        let files = present.iter().filter(|name| !named.contains(&name.id())).count();
+        let files = present.iter().filter(|place| !named.contains(place)).count();
         Ok(files as u64 + held.saturating_sub(in_memory as u64))
     }
 
@@ -273,7 +277,7 @@ impl Engine {
                 Holding::Value(_) => Owner::Value { keyspace: keyspace() },
                 Holding::Run(id, _) => Owner::Run { keyspace: keyspace(), id: *id },
                 Holding::Table(desc) => Owner::Table { keyspace: keyspace(), id: desc.id },
-                Holding::Values(id) => Owner::Values { keyspace: keyspace(), id: *id },
+                Holding::Values(desc) => Owner::Values { keyspace: keyspace(), id: desc.id },
             };
             own(self.place_held(&held), owner);
         });
@@ -283,8 +287,9 @@ impl Engine {
         match held {
             Holding::Zone(no) => self.zone_place(*no),
             Holding::Value(extent) | Holding::Run(_, extent) => Place::Pool(*extent),
-            Holding::Table(desc) => desc.extent.map_or(Place::File(desc.id), Place::Pool),
-            Holding::Values(id) => Place::File(*id),
+            Holding::Table(TableDesc { extent: Some(extent), .. }) => Place::Pool(*extent),
+            Holding::Table(TableDesc { tier, id, .. }) => Place::File { tier: *tier, id: *id },
+            Holding::Values(ValueFileDesc { tier, id, .. }) => Place::File { tier: *tier, id: *id },
         }
     }
 
@@ -298,7 +303,7 @@ impl Engine {
         let pool = &self.media.pool;
         let in_pool = |owned: &Owned| match owned.place {
             Place::Pool(extent) => Some((extent, owned.owner.clone())),
-            Place::File(_) => None,
+            Place::File { .. } => None,
         };
         let free = pool.free_extents().into_iter().map(|extent| (extent, Owner::Free));
         let mut all: Vec<(Extent, Owner)> =
@@ -327,24 +332,20 @@ impl Engine {
     /// Each file of a table belongs to one that some keyspace has, or waits to be removed.
     fn find_files(&self, report: &mut SpaceReport) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
-        let mut owners: BTreeMap<u64, Vec<Owner>> = BTreeMap::new();
-        for owned in &report.owned {
-            if let Place::File(id) = owned.place {
-                owners.entry(id).or_default().push(owned.owner.clone());
-            }
-        }
-        let dead = tables.dead_names();
-        for name in tables.table_dir.present()?.into_iter().collect::<BTreeSet<FileName>>() {
-            let id = name.id();
-            match owners.get(&id).map_or(&[][..], Vec::as_slice) {
-                [] if dead.contains(&name) => {
-                    report.owned.push(Owned { place: Place::File(id), owner: Owner::Going });
+        let mut owners: BTreeMap<Place, Vec<Owner>> = BTreeMap::new();
+        let files = report.owned.iter().filter(|owned| matches!(owned.place, Place::File { .. }));
+        files.for_each(|owned| owners.entry(owned.place).or_default().push(owned.owner.clone()));
+        let dead = tables.dead_places();
+        for file in tables.present()?.into_iter().collect::<BTreeSet<FilePlace>>() {
+            let place = Place::File { tier: file.tier, id: file.name.id() };
+            match owners.get(&place).map_or(&[][..], Vec::as_slice) {
+                [] if dead.contains(&file) => {
+                    report.owned.push(Owned { place, owner: Owner::Going });
                 }
-                [] => report.leaked.push(Place::File(id)),
+                [] => report.leaked.push(place),
                 [_] => {}
                 [one, other, ..] => {
-                    let owners = [one.clone(), other.clone()];
-                    report.doubled.push(Doubled { place: Place::File(id), owners });
+                    report.doubled.push(Doubled { place, owners: [one.clone(), other.clone()] });
                 }
             }
         }

@@ -274,7 +274,8 @@ impl Engine {
         let (mut parts, mut files) = (Vec::new(), 0);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
-            let output = OutputOptions { tier, writes, ..self.output_options(space, into) };
+            let rank = self.file_rank(&view.tree, &inputs, into);
+            let output = OutputOptions { tier, rank, writes, ..self.output_options(space, into) };
             let collected = asked.unwrap_or_else(|| {
                 self.choose_collected(space, &view.tree, &inputs, compactions.missed)
             });
@@ -357,6 +358,7 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             tier: OutputTier::Ssd,
+            rank: 0,
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),

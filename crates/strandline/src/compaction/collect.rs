@@ -156,10 +156,12 @@ impl Engine {
             Urgency::Urgent => limits.space * URGENT / 100,
             Urgency::Due => limits.space,
         };
-        if excess(&facts, bound) == 0 {
-            return None;
-        }
-        let chosen = worst(&facts, excess(&facts, limits.space), limits);
+        let leaving = self.leaving_values(&tree.values);
+        let chosen = match excess(&facts, bound) {
+            0 if leaving.is_empty() => return None,
+            0 => leaving,
+            _ => worst(&facts, excess(&facts, limits.space), limits),
+        };
         // From the deepest level on, which has most.
         tree.levels().rev().find_map(|(number, level)| {
             let onto = side_by_side(&level.tables, &chosen, limits)?;
@@ -177,6 +179,18 @@ impl Engine {
                 collected,
             })
         })
+    }
+}
+
+impl Engine {
+    /// The value files in tiers that are to be emptied.
+    fn leaving_values(&self, values: &ValueFiles) -> BTreeSet<u64> {
+        let leaves = |no: u32| {
+            let tiers = self.tables.as_ref().map(|tables| &tables.tiers);
+            tiers.and_then(|tiers| tiers.get(no)).is_some_and(|tier| !tier.is_open())
+        };
+        let files = values.iter().map(|live| &live.file.desc).filter(|desc| leaves(desc.tier));
+        files.map(|desc| desc.id).collect()
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::{Arc, PoisonError};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 
+use crate::compaction::tiers::share_of;
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, WrittenBytes, lock};
 use crate::engine::Engine;
-use crate::hooks::events::{CompactionOutput, Event, TableCreated};
+use crate::hooks::events::{CompactionOutput, CompactionReason, Event, TableCreated};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::{CleanTail, Subrange};
 use crate::keyspace::view::View;
@@ -21,9 +22,9 @@ use crate::memtable::Memtable;
 use crate::record::zone::Zone;
 use crate::tree::Tree;
 use crate::tree::desc::{TableDesc, ValueFileDesc};
-use crate::tree::names::FileName;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::OWN;
 use crate::tree::value_file::ValueFiles;
 
 impl Engine {
@@ -32,7 +33,8 @@ impl Engine {
         let Some(tables) = &self.tables else { return Ok(()) };
         let (space, inputs) = (&compaction.space, &compaction.inputs);
         // From here on the tables are this call's: a thread that gives the compaction up meanwhile finds none.
-        let (made, descs) = take_outputs(compaction);
+        let (mut made, descs) = take_outputs(compaction);
+        inherit_reads(compaction, &mut made);
         sync_names(tables, &made)?;
         // A drop of the keyspace takes `admin` and gives compactions up, perhaps since this one ended.
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +81,8 @@ impl Engine {
         let edit = self.edit(changes)?;
         planted::step("after the edit of a compaction");
         if let (true, Some(tables)) = (syncs_late, &self.tables) {
-            tables.sync_dir()?;
+            let tiers = made.iter().filter_map(|new| new.desc.place()).map(|place| place.tier);
+            tables.sync_dirs(&tiers.collect())?;
         }
         self.swap_trees(space, made, left);
         if !view_first {
@@ -105,6 +108,9 @@ impl Engine {
         if planted::is(Bug::RemoveTablesBeforeEdit) && !compaction.is_move() {
             self.plant_remove_files(compaction);
         }
+        if planted::is(Bug::TierMoveRemovesFirst) && compaction.reason == CompactionReason::Tier {
+            self.plant_remove_files(compaction);
+        }
         if planted::is(Bug::RemoveValuesBeforeEdit) && !compaction.is_move() {
             let tables = compaction.inputs.tables.iter();
             tables.flat_map(|(_, table)| &table.values).for_each(|file| file.plant_remove());
@@ -126,8 +132,8 @@ impl Engine {
     /// A planted bug: the files of the inputs go although the manifest names them.
     fn plant_remove_files(&self, compaction: &Compaction) {
         let Some(tables) = &self.tables else { return };
-        let files = compaction.inputs.tables.iter().filter_map(|(_, table)| table.path());
-        files.for_each(|path| drop(tables.table_dir.fs.remove(&path)));
+        let files = compaction.inputs.tables.iter().filter_map(|(_, table)| table.desc.place());
+        files.for_each(|place| drop(tables.remove(place)));
     }
 
     /// C5: no edit and no View names the inputs any more. Each is freed with its last reader.
@@ -190,10 +196,7 @@ impl Engine {
                     id: desc.id,
                     keyspace: space.name.clone(),
                     level: usize::from(desc.level),
-                    path: desc
-                        .extent
-                        .is_none()
-                        .then(|| place.tables().path(FileName::Table(desc.id))),
+                    path: desc.place().map(|at| place.tables().path(at)),
                     bytes: desc.len,
                     entries: desc.entries,
                 })
@@ -258,6 +261,13 @@ fn take_outputs(compaction: &Compaction) -> (Vec<NewTable>, Vec<TableDesc>) {
     (made.into_iter().flatten().collect(), descs.concat())
 }
 
+/// Gives new tables what was read of the old ones lately, by their bytes.
+fn inherit_reads(compaction: &Compaction, made: &mut [NewTable]) {
+    let reads = compaction.inputs.tables.iter().map(|(_, table)| table.heat.get()).sum();
+    let bytes = made.iter().map(|new| new.desc.len).sum();
+    made.iter_mut().for_each(|new| new.reads = share_of(reads, new.desc.len, bytes));
+}
+
 /// Planted bugs: the tables of the last part are forgotten, or come twice.
 fn plant_parts(mut parts: Vec<Vec<TableDesc>>) -> Vec<Vec<TableDesc>> {
     if planted::is(Bug::PartForgotten) && parts.len() > 1 {
@@ -274,9 +284,12 @@ fn sync_names(tables: &Tables, made: &[NewTable]) -> Result<()> {
     if planted::is(Bug::SkipDirectorySync) || planted::is(Bug::EditBeforeDirectorySync) {
         return Ok(());
     }
-    let new_values = |new: &NewTable| new.values.iter().any(|file| !file.is_named());
-    let any_file = made.iter().any(|new| new.desc.extent.is_none() || new_values(new));
-    if any_file { tables.sync_dir() } else { Ok(()) }
+    let new_values = made.iter().flat_map(|new| &new.values).filter(|file| !file.is_named());
+    let of_tables = made.iter().filter_map(|new| new.desc.place());
+    let places = of_tables.chain(new_values.map(|file| file.desc.place()));
+    let own_only = planted::is(Bug::TierSyncsOwnOnly);
+    let tiers = places.map(|place| place.tier).filter(|tier| *tier == OWN || !own_only);
+    tables.sync_dirs(&tiers.collect())
 }
 
 /// How many value files go with the inputs: all tables that refer to them are among these, and no output does.

@@ -11,4 +11,5 @@ mod pick_level0;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod scope;
+pub(crate) mod tiers;
 pub(crate) mod under_way;

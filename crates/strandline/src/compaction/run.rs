@@ -281,6 +281,7 @@ impl Engine {
             {
                 self.begin_due(compactions, pick_unfit)
             }
+            DueWork::Nothing => self.begin_tier_move(compactions),
             due => due,
         }
     }

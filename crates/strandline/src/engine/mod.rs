@@ -179,8 +179,8 @@ impl Engine {
         if self.poison.is_set() {
             return Ok(());
         }
-        for name in tables.remove_dead()? {
-            if let FileName::Table(id) = name {
+        for place in tables.remove_dead()? {
+            if let FileName::Table(id) = place.name {
                 self.events.note(|| Event::TableDeleted(TableDeleted { id }));
             }
         }

@@ -14,7 +14,7 @@ use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
-    SubrangeProperties, TableProperties, ValueFileProperties,
+    SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
 };
 use crate::options::{Compression, KeyspaceOptions};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
@@ -31,7 +31,8 @@ wire! {
     PmChoice { by, found }
     MemoryPages { records, anonymous }
     Pages { size, resident, huge }
-    SsdProperties { dir, fs, bytes, limit, pm_bytes, pm_limit, cache, compactions, trouble }
+    SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, cache, compactions, trouble }
+    TierProperties { no, dir, bytes, limit, leaving }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
         subranges, memtable_range_deletes, level0_target, levels, value_files,
@@ -45,9 +46,9 @@ wire! {
     }
     LevelProperties { level, target, tables }
     TableProperties {
-        id, path, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
+        id, path, tier, reads, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
     }
-    ValueFileProperties { id, path, bytes, values, live_values, live_bytes, tables }
+    ValueFileProperties { id, path, tier, bytes, values, live_values, live_bytes, tables }
     RunProperties {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
@@ -59,7 +60,7 @@ wire! {
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
-        collected, value_bytes, time,
+        collected, value_bytes, tier_moves, tier_move_bytes, time,
     }
     Wear { least, mean, most, unknown }
     Report {

@@ -13,6 +13,7 @@ use crate::level0::run::pieces::Pieces;
 use crate::manifest::keyspace_options;
 use crate::options::KeyspaceOptions;
 use crate::tree::desc::{TableDesc, ValueFileDesc, ValueShare};
+use crate::tree::tiers::OWN;
 
 /// What the manifest knows of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,7 @@ pub(crate) enum VersionEdit {
 pub(crate) fn tables_len<'t>(tables: impl Iterator<Item = &'t TableDesc>) -> u64 {
     let (mut out, mut keys) = (Vec::new(), BoundKeys::default());
     tables.for_each(|table| {
+        put_varint(&mut out, u64::from(table.tier));
         put_table(&mut out, table, &mut keys);
         put_shares(&mut out, &table.values);
     });
@@ -239,6 +241,7 @@ fn table<'r>(
     Some(TableDesc {
         id: reader.varint()?,
         extent: None,
+        tier: OWN,
         keyspace: id32(reader)?,
         level: reader.u8()?,
         len: reader.varint()?,
@@ -283,7 +286,7 @@ fn put_value_file(out: &mut Vec<u8>, file: &ValueFileDesc) {
 
 fn value_file(reader: &mut Reader<'_>) -> Option<ValueFileDesc> {
     let (id, len, values) = (reader.varint()?, reader.varint()?, reader.varint()?);
-    Some(ValueFileDesc { id, len, values, sum: reader.u64()? })
+    Some(ValueFileDesc { id, tier: OWN, len, values, sum: reader.u64()? })
 }
 
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {
@@ -432,10 +435,22 @@ impl VersionEdit {
                 put_varint(out, *run);
                 put_varint(out, *table);
             }
+            VersionEdit::AddValueFile { keyspace, file } if file.tier != OWN => {
+                out.push(19);
+                put_varint(out, u64::from(file.tier));
+                put_varint(out, u64::from(*keyspace));
+                put_value_file(out, file);
+            }
             VersionEdit::AddValueFile { keyspace, file } => {
                 out.push(16);
                 put_varint(out, u64::from(*keyspace));
                 put_value_file(out, file);
+            }
+            VersionEdit::AddTable(desc) if desc.tier != OWN => {
+                out.push(18);
+                put_varint(out, u64::from(desc.tier));
+                put_table(out, desc, keys);
+                put_shares(out, &desc.values);
             }
             VersionEdit::AddTable(desc) if !desc.values.is_empty() => {
                 out.push(17);
@@ -528,6 +543,17 @@ impl VersionEdit {
                     _ => return None,
                 };
                 VersionEdit::AddTable(Box::new(TableDesc { values, extent, ..desc }))
+            }
+            18 => {
+                let tier = id32(reader).filter(|tier| *tier != OWN)?;
+                let desc = table(reader, |reader| keys.take(reader))?;
+                VersionEdit::AddTable(Box::new(TableDesc { tier, values: shares(reader)?, ..desc }))
+            }
+            19 => {
+                let tier = id32(reader).filter(|tier| *tier != OWN)?;
+                let keyspace = id32(reader)?;
+                let file = ValueFileDesc { tier, ..value_file(reader)? };
+                VersionEdit::AddValueFile { keyspace, file }
             }
             _ => return None,
         })

@@ -16,6 +16,7 @@ use pool::Pool;
 
 use crate::options::KeyspaceOptions;
 use crate::tree::desc::{Broken, TableDesc, ValueFileState};
+use crate::tree::names::FilePlace;
 use edit::{Edit, Fate, VersionEdit};
 pub(crate) use keyspace_desc::{KeyspaceDesc, RunState, creation};
 
@@ -115,10 +116,10 @@ impl ManifestState {
         self.keyspaces.values().flat_map(|keyspace| keyspace.levels.value_files())
     }
 
-    /// The numbers of tables that are files, and of value files.
-    pub(crate) fn files(&self) -> BTreeSet<u64> {
-        let tables = self.tables().filter(|table| table.extent.is_none()).map(|table| table.id);
-        tables.chain(self.value_files().map(|file| file.desc.id)).collect()
+    /// The places of tables that are files, and of value files.
+    pub(crate) fn files(&self) -> BTreeSet<FilePlace> {
+        let tables = self.tables().filter_map(TableDesc::place);
+        tables.chain(self.value_files().map(|file| file.desc.place())).collect()
     }
 
     fn apply_edit(&mut self, edit: &Edit) -> Result<(), Broken> {
@@ -331,6 +332,7 @@ mod tests {
     use super::*;
     use crate::level0::run::RunDesc;
     use crate::level0::run::pieces::Pieces;
+    use crate::tree::tiers::OWN;
     use base::PmOffset;
     use pool::Extent;
 
@@ -355,6 +357,7 @@ mod tests {
         TableDesc {
             id,
             extent: None,
+            tier: OWN,
             keyspace: 0,
             level: 3,
             len: 1000,

@@ -6,6 +6,7 @@ use super::edit::Fate;
 use super::{ManifestState, RunState};
 use crate::level0::run::RunDesc;
 use crate::tree::desc::{TableDesc, ValueFileState};
+use crate::tree::tiers::OWN;
 
 impl fmt::Display for ManifestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +65,7 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
     let before = if table.ends_before { "before " } else { "" };
     let place = match table.extent {
         Some(extent) => format!(" in persistent memory at {}", extent.at),
-        None => String::new(),
+        None => in_tier(table.tier),
     };
     writeln!(
         f,
@@ -73,13 +74,18 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
     )
 }
 
+fn in_tier(tier: u32) -> String {
+    if tier == OWN { String::new() } else { format!(" in tier {tier}") }
+}
+
 fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::Result {
     let ValueFileState { desc, tables, live_values, live_bytes } = file;
     writeln!(
         f,
-        "  value file {}: {live_values} of {} values and {live_bytes} of {} bytes live, in {tables} tables",
+        "  value file {}: {live_values} of {} values and {live_bytes} of {} bytes live, in {tables} tables{}",
         desc.id,
         desc.values,
-        desc.bytes()
+        desc.bytes(),
+        in_tier(desc.tier)
     )
 }

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::observe::properties::{KeyspaceProperties, Properties, SsdProperties};
+use crate::observe::properties::{KeyspaceProperties, Properties, SsdProperties, TierProperties};
 
 /// What all names begin with.
 const PREFIX: &str = "strandline";
@@ -118,6 +118,19 @@ impl Figure {
         self.samples.extend(keyspaces.iter().map(|keyspace| Sample {
             labels: vec![("keyspace", keyspace.name.clone())],
             value: Number::Whole(value(keyspace)),
+        }));
+        self
+    }
+
+    /// A value for each directory of tables.
+    fn of_tiers(
+        mut self,
+        tiers: &[TierProperties],
+        value: impl Fn(&TierProperties) -> u64,
+    ) -> Figure {
+        self.samples.extend(tiers.iter().map(|tier| Sample {
+            labels: vec![("directory", tier.dir.display().to_string())],
+            value: Number::Whole(value(tier)),
         }));
         self
     }
@@ -326,6 +339,17 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
         counter("compaction_written", "Bytes of tables that compactions wrote to files.")
             .in_unit(bytes.clone())
             .is(compactions.written_bytes),
+        gauge("tier_files", "Bytes of files in a directory of tables.")
+            .in_unit(bytes.clone())
+            .of_tiers(&ssd.tiers, |tier| tier.bytes),
+        gauge("tier_limit", "Bytes that they may take; 0: what the device has.")
+            .in_unit(bytes.clone())
+            .of_tiers(&ssd.tiers, |tier| tier.limit),
+        counter("tier_moves", "Tables that were copied to another tier.")
+            .is(compactions.tier_moves),
+        counter("tier_moved", "Bytes of tables that were copied to another tier.")
+            .in_unit(bytes.clone())
+            .is(compactions.tier_move_bytes),
         counter("value_files_collected", "Value files whose live values were written anew.")
             .is(compactions.collected),
         counter("compaction_values_written", "Bytes of value files among them.")

@@ -22,6 +22,7 @@ use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::Tier;
 use crate::tree::value_file::LiveValues;
 
 /// Figures about an open store.
@@ -123,6 +124,8 @@ pub struct SsdProperties {
     pub bytes: u64,
     /// Bytes that they may take; 0: what the device has.
     pub limit: u64,
+    /// The directories of tables, fastest first; one, if no others were given.
+    pub tiers: Vec<TierProperties>,
     /// Bytes of persistent memory that tables of upper levels take; one that fills more than half of a zone counts for
     /// all of it.
     pub pm_bytes: u64,
@@ -134,6 +137,22 @@ pub struct SsdProperties {
     pub compactions: CompactionFigures,
     /// What the last compaction failed of, unless one has succeeded since.
     pub trouble: Option<String>,
+}
+
+/// Figures about a tier: a directory of tables.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TierProperties {
+    /// Names it in the manifest and in the file `OWNER` there; 0: the store's own directory.
+    pub no: u32,
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Bytes that they may take, by the option; 0: what the device has.
+    pub limit: u64,
+    /// It is being emptied, as an option leaves it out.
+    pub leaving: bool,
 }
 
 /// Figures about a keyspace.
@@ -176,6 +195,8 @@ pub struct ValueFileProperties {
     pub id: u64,
     /// The file.
     pub path: PathBuf,
+    /// Its tier; 0: the store's own directory of tables.
+    pub tier: u32,
     /// Bytes of the file.
     pub bytes: u64,
     /// Values in it.
@@ -233,6 +254,10 @@ pub struct TableProperties {
     pub id: u64,
     /// Its file, or the pool that it lies in.
     pub path: PathBuf,
+    /// The tier of its file; 0: the store's own directory.
+    pub tier: u32,
+    /// Blocks of it that were read from its device lately, past the caches; counted where there are several tiers.
+    pub reads: u64,
     /// Offset in the pool, if it lies in persistent memory.
     pub pm_at: Option<u64>,
     /// Its bytes.
@@ -354,11 +379,22 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         fs: tables.table_dir.fs.describe(),
         bytes: tables.room.taken(),
         limit: engine.options.ssd_size,
+        tiers: tables.tiers.iter().map(tier).collect(),
         pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
         pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
         cache: tables.cache.cache.figures(),
         compactions: engine.compaction_figures(),
         trouble: engine.background.errors.any().map(|error| error.to_string()),
+    }
+}
+
+fn tier(tier: &Tier) -> TierProperties {
+    TierProperties {
+        no: tier.no(),
+        dir: tier.dir.at.dir.clone(),
+        bytes: tier.taken(),
+        limit: tier.dir.size,
+        leaving: !tier.is_open(),
     }
 }
 
@@ -445,6 +481,7 @@ fn value_file(live: &LiveValues) -> ValueFileProperties {
     ValueFileProperties {
         id: desc.id,
         path: live.file.path(),
+        tier: desc.tier,
         bytes: desc.len,
         values: desc.values,
         live_values: live.values,
@@ -458,6 +495,8 @@ fn properties(table: &Table) -> TableProperties {
     TableProperties {
         id: desc.id,
         path: table.lies_in(),
+        tier: desc.tier,
+        reads: table.heat.get(),
         pm_at: table.is_in_memory().then(|| table.start()),
         bytes: desc.len,
         entries: desc.entries,

@@ -12,7 +12,7 @@ use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
-use crate::open::OpenedParts;
+use crate::open::{OpenedParts, tiers};
 use crate::options::Options;
 use crate::options::check::{StoreParts, check_level0, check_pm_tables, check_threads};
 use crate::record::store::Media;
@@ -21,6 +21,7 @@ use crate::recovery::recover::{Damage, RecoveryInput, recover};
 use crate::tree::memory::PmTables;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::{OWN, TierDir, TierUse};
 
 /// The right to write, for an open that writes.
 fn own(region: &Arc<Region>, access: Access) -> Result<Option<Owner>> {
@@ -65,7 +66,7 @@ pub(super) fn assemble(
     means: Means,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let OpenedParts { region, prefault, table_dir, damage, choice } = opened;
+    let OpenedParts { region, prefault, table_dir, tiers, damage, choice } = opened;
     let has_log = region.journal().is_some();
     let dram_budget = match options.dram_budget {
         0 => means.memory.index_bytes(if has_log { region.len() } else { 0 }),
@@ -99,14 +100,18 @@ pub(super) fn assemble(
     }
     let pending_free = Arc::new(PendingFree::default());
     let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables, options.pm_block_bytes);
-    let room = FileRoom::new(options.ssd_size, options.table_bytes);
+    let dirs = match &table_dir {
+        Some(own) if !tiers.is_empty() => tiers::numbered(own, tiers, media.pool.id())?,
+        own => own.iter().map(|own| TierDir::own((*own).clone())).collect(),
+    };
+    let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);
     let cache = || match &means.runtime {
         None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
         Some(runtime) => StoreCache::of(&runtime.memory.cache),
     };
     let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
-    let tables =
-        table_dir.map(|table_dir| Tables::new(table_dir, room, cache()).with_memory(pm_tables));
+    let tables = table_dir
+        .map(|own| Tables::new(own, room, cache()).with_memory(pm_tables).with_tiers(dirs));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {
@@ -148,6 +153,19 @@ pub(super) fn assemble(
         }
     }
     Ok(engine)
+}
+
+/// Bytes that files in all directories may take; 0: what the devices have. What ssd_size says counts for the own directory.
+fn room_given(dirs: &[TierDir], options: &Options) -> u64 {
+    let size = |dir: &TierDir| match (dir.no, dir.size) {
+        (OWN, 0) => options.ssd_size,
+        (_, size) => size,
+    };
+    let open = || dirs.iter().filter(|dir| dir.use_ == TierUse::Open);
+    match open().any(|dir| size(dir) == 0) {
+        true => 0,
+        false => open().map(size).fold(0, u64::saturating_add),
+    }
 }
 
 impl Engine {

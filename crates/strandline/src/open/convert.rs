@@ -27,7 +27,7 @@ use crate::open::ground::{Ground, Named};
 use crate::open::move_file::{self, Move};
 use crate::open::store_file::{Identity, Memory};
 use crate::open::{
-    OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, same_file,
+    OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, same_file, tiers_of,
 };
 use crate::options::check::{StoreParts, check, check_pm_tables};
 use crate::options::{Options, PmSource, SsdSource, WalDir};
@@ -110,9 +110,11 @@ fn move_store(
     let ssd = tables_place(path, &named, options)?;
     // A store that had no tables keeps the directory, whatever comes: each open removes from it what no manifest names.
     let region = &engine.media.region;
-    let table_dir = begin_tables(ground, path, named.clone(), ssd.clone(), options, region)?;
-    let steps = Move { from: named.memory, to };
-    let identity = Identity { memory: steps.to.clone(), ssd: Some(ssd) };
+    let mut named = named;
+    let table_dir = begin_tables(ground, path, &mut named, ssd, options, region)?;
+    let tiers = tiers_of(ground, path, &mut named, options, Access::Write, region)?;
+    let steps = Move { from: named.memory.clone(), to };
+    let identity = Identity { memory: steps.to.clone(), ..named };
     let made = match make_and_name(ground, path, engine, &steps, &identity, &table_dir, options) {
         Ok(made) => made,
         Err(error) => {
@@ -137,7 +139,7 @@ fn move_store(
         }
         Ok(()) => {}
     }
-    Ok(OpenedParts::whole(made, Prefault::Now, Some(table_dir)))
+    Ok(OpenedParts { tiers, ..OpenedParts::whole(made, Prefault::Now, Some(table_dir)) })
 }
 
 /// V1 to V4.

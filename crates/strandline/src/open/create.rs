@@ -11,16 +11,18 @@ use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
 
+use crate::engine::Access;
 use crate::manifest::{ManifestState, file as manifest_file};
 use crate::open::choose::NewMemory;
 use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::{WAL, files, setting};
 use crate::open::store_file::{Identity, Memory};
-use crate::open::{OpenedParts, SST, choose, remains};
+use crate::open::{OpenedParts, SST, choose, remains, tiers};
 use crate::options::check::refuse_pm_model;
 use crate::options::{Options, SsdSource};
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
+use crate::tree::tiers::OWN;
 use crate::wal::{self, LogMedium, LogOwner};
 
 /// The least memory of a store: room for a few zones and runs.
@@ -45,13 +47,14 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
         choose::refuse_foreign_log(ground, path, dir)?;
     }
     let (ssd, table_dir) = new_table_dir(ground, path, &options)?;
-    let identity = Identity { memory, ssd };
+    let mut identity = Identity { memory, ssd, tiers: Vec::new() };
     plant_named_first(ground, path, &identity)?;
     let first = || first_state(table_dir.as_ref()).map(Beginning::of_new_store);
     let (region, id) = make_memory(ground, path, &identity.memory, &options, &first)?;
-    table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id))?;
+    table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id, OWN))?;
+    let tiers = tiers::of_store(ground, path, &mut identity, &options, Access::Write, || Ok(id))?;
     identity.write(&*names, path)?;
-    Ok(OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) })
+    Ok(OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) })
 }
 
 /// Refuses a size in which nothing fits.

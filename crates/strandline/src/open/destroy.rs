@@ -40,7 +40,7 @@ pub(crate) fn destroy(ground: &dyn Ground, path: &Path, options: &Options) -> Re
     };
     let tables = own_tables(ground, path, &named, options, &held)?;
     move_file::remove_other(ground, path, &named.memory, held.pool_id())?;
-    if let Some(dir) = &tables {
+    for dir in &tables {
         remove_tables(&*ground.tables(options), dir)?;
     }
     remove_memory(&*names, path, &named.memory)?;
@@ -106,23 +106,29 @@ impl HeldMemory {
     }
 }
 
-/// The directory of tables that are the store's.
+/// The directories of tables that are the store's.
 fn own_tables(
     ground: &dyn Ground,
     path: &Path,
     named: &Identity,
     options: &Options,
     held: &HeldMemory,
-) -> Result<Option<PathBuf>> {
-    let Some(dir) = &named.ssd else { return Ok(None) };
-    let at = path.join(dir);
-    if let SsdSource::Path(given) = &options.ssd {
-        check_place(path, "ssd", &at, given)?;
+) -> Result<Vec<PathBuf>> {
+    if let (Some(dir), SsdSource::Path(given)) = (&named.ssd, &options.ssd) {
+        check_place(path, "ssd", &path.join(dir), given)?;
     }
     let fs = ground.tables(options);
-    match held.pool_id() {
+    let dirs = named.tiers.iter().map(|tier| &tier.dir).chain(&named.ssd);
+    let ours = dirs.map(|dir| if_own(&*fs, path, dir, held.pool_id()));
+    ours.filter_map(Result::transpose).collect()
+}
+
+/// A directory of tables, if it is that of the store with this pool.
+fn if_own(fs: &dyn Fs, path: &Path, dir: &Path, pool: Option<u64>) -> Result<Option<PathBuf>> {
+    let at = path.join(dir);
+    match pool {
         // Not claimed: a call that was killed has removed them, or none of them is the store's.
-        Some(id) => Ok(matches!(owner::is_claimed(&*fs, &at, Some(id)), Ok(true)).then_some(at)),
+        Some(id) => Ok(matches!(owner::is_claimed(fs, &at, Some(id)), Ok(true)).then_some(at)),
         None if dir.is_relative() => Ok(Some(at)),
         None if !fs.exists(&at.join(owner::NAME))? => Ok(None),
         None => {

@@ -19,6 +19,7 @@ mod move_file;
 pub(crate) mod open_dram;
 mod remains;
 pub(crate) mod store_file;
+pub(crate) mod tiers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,12 +40,14 @@ use crate::open::create::{
 };
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory, hold_named};
+use crate::open::tiers::GivenTier;
 use crate::options::check::check;
-use crate::options::{Options, PmSource, SsdSource, WalDir};
+use crate::options::{Options, PmSource, SsdSource, TierSource, WalDir};
 use crate::recovery::recover::Damage;
 use crate::tree::names::FileName;
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
+use crate::tree::tiers::{OWN, TierUse};
 
 pub(crate) const POOL: &str = "pool";
 pub(crate) const SST: &str = "sst";
@@ -57,6 +60,8 @@ pub(crate) struct OpenedParts {
     /// Whether its pages are mapped, or yet to be.
     pub prefault: Prefault,
     pub table_dir: Option<TableDir>,
+    /// Directories of tables, fastest first; the own one may be among them, and is the only one if there are none.
+    pub tiers: Vec<GivenTier>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
     /// How it came that the records are there.
@@ -70,7 +75,8 @@ impl OpenedParts {
         table_dir: Option<TableDir>,
     ) -> OpenedParts {
         let choice = PmChoice::by(ChosenBy::Store);
-        OpenedParts { region, prefault, table_dir, damage: Vec::new(), choice }
+        let (tiers, damage) = (Vec::new(), Vec::new());
+        OpenedParts { region, prefault, table_dir, tiers, damage, choice }
     }
 }
 
@@ -123,7 +129,8 @@ pub(crate) fn open_at(
             })?;
             let table_dir = heap_table_dir(ground, &options)?;
             let choice = PmChoice::by(ChosenBy::Option);
-            OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) }
+            let tiers = given_tiers(table_dir.as_ref(), &options);
+            OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) }
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
             open_file(ground, path, &options, access)?
@@ -160,7 +167,7 @@ fn open_file(
     let held = hold_named(&*names, path, |named| {
         open_memory(ground, path, &named.memory, options, access)
     })?;
-    if let Some((named, mut opened)) = held {
+    if let Some((mut named, mut opened)) = held {
         if access == Access::Write {
             // A process that was killed may have named the store and not made that durable.
             names.sync_dir(path)?;
@@ -178,12 +185,15 @@ fn open_file(
             (None, SsdSource::Path(_)) if access == Access::Read => None,
             (None, SsdSource::Path(given)) => {
                 let dir = choose::within(path, given)?;
-                let table_dir = begin_tables(ground, path, named, dir, options, &opened.region)?;
-                return Ok(OpenedParts { table_dir: Some(table_dir), ..opened });
+                let table_dir =
+                    begin_tables(ground, path, &mut named, dir, options, &opened.region)?;
+                let tiers = tiers_of(ground, path, &mut named, options, access, &opened.region)?;
+                return Ok(OpenedParts { table_dir: Some(table_dir), tiers, ..opened });
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
         opened.table_dir = dir.map(|dir| TableDir { fs: ground.tables(options), dir });
+        opened.tiers = tiers_of(ground, path, &mut named, options, access, &opened.region)?;
         return Ok(opened);
     }
     let is_checkpoint = is_checkpoint(&*names, path)?;
@@ -207,18 +217,32 @@ fn open_file(
     create(ground, path, options)
 }
 
+/// The directories of tables of a store that is open.
+fn tiers_of(
+    ground: &dyn Ground,
+    path: &Path,
+    named: &mut Identity,
+    options: &Options,
+    access: Access,
+    region: &Arc<Region>,
+) -> Result<Vec<GivenTier>> {
+    let pool = || Pool::open(Arc::clone(region)).map(|(pool, _)| pool.id());
+    tiers::of_store(ground, path, named, options, access, pool)
+}
+
 /// From now on the store at `path` has tables in `dir`.
 fn begin_tables(
     ground: &dyn Ground,
     path: &Path,
-    named: Identity,
+    named: &mut Identity,
     dir: PathBuf,
     options: &Options,
     region: &Arc<Region>,
 ) -> Result<TableDir> {
     let table_dir = make_table_dir(ground, path.join(&dir), options)?;
     claim(&table_dir, region)?;
-    Identity { ssd: Some(dir), ..named }.write(&*ground.names(), path)?;
+    named.ssd = Some(dir);
+    named.write(&*ground.names(), path)?;
     Ok(table_dir)
 }
 
@@ -287,6 +311,8 @@ fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Resul
 pub(crate) struct Places {
     pub memory: Memory,
     pub tables: PathBuf,
+    /// More directories of tables.
+    pub tiers: Vec<PathBuf>,
 }
 
 impl Places {
@@ -320,9 +346,9 @@ pub(crate) fn places_left(ground: &dyn Ground, path: &Path, options: &Options) -
     let names = ground.names();
     let is_there = |at: &Path| is_there(&*names, at);
     let named = Identity::read(&*names, path).ok().flatten();
-    let (memory, tables) = match named {
-        Some(named) => (Some(named.memory), named.ssd),
-        None => (None, None),
+    let (memory, tables, stored) = match named {
+        Some(named) => (Some(named.memory), named.ssd, named.tiers),
+        None => (None, None, Vec::new()),
     };
     let there = |named: Option<PathBuf>| named.map(|at| path.join(at)).filter(|at| is_there(at));
     let wal = match &options.wal_dir {
@@ -344,7 +370,11 @@ pub(crate) fn places_left(ground: &dyn Ground, path: &Path, options: &Options) -
         (None, SsdSource::Path(given)) => absolute(given)?,
         (None, _) => path.join(SST),
     };
-    Ok(Places { memory, tables })
+    let tiers = match &options.tiers {
+        TierSource::Dirs(dirs) => dirs.iter().map(|given| given.dir.clone()).collect(),
+        TierSource::Auto => stored.into_iter().map(|tier| path.join(tier.dir)).collect(),
+    };
+    Ok(Places { memory, tables, tiers })
 }
 
 /// Whether something has this name; who cannot be told takes it that nothing has.
@@ -368,7 +398,13 @@ pub(crate) fn open_what_is_left(
     } else {
         let (region, damage) = places.memory(ground, options)?;
         let table_dir = Some(present_table_dir(ground, places.tables.clone()));
-        OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Lazy, table_dir) }
+        let tiers = places.tiers.iter().map(|dir| GivenTier {
+            at: present_table_dir(ground, dir.clone()),
+            size: 0,
+            use_: TierUse::Open,
+        });
+        let tiers = tiers.collect();
+        OpenedParts { damage, tiers, ..OpenedParts::whole(region, Prefault::Lazy, table_dir) }
     };
     assemble(opened, options.clone(), Hooks::default(), Access::Read, means)
 }
@@ -430,7 +466,7 @@ fn claim(table_dir: &TableDir, region: &Arc<Region>) -> Result<()> {
             return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
         }
     }
-    table_dir.claim(pool.id())
+    table_dir.claim(pool.id(), OWN)
 }
 
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
@@ -438,6 +474,11 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,
     }
+}
+
+/// The directories of tables of a store that no file names.
+fn given_tiers(own: Option<&TableDir>, options: &Options) -> Vec<GivenTier> {
+    own.map_or_else(Vec::new, |own| tiers::of_options(&own.fs, options))
 }
 
 /// Opens the store in `region`, formatting it if nothing was ever in it.
@@ -452,6 +493,8 @@ pub(crate) fn open_region(
         first_state(table_dir.as_ref()).map(Beginning::of_new_store)
     })?;
     let choice = PmChoice::by(ChosenBy::Caller);
-    let opened = OpenedParts { choice, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
+    let tiers = given_tiers(table_dir.as_ref(), &options);
+    let opened =
+        OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
     assemble(opened, options, hooks, Access::Write, Means { memory, ..Means::default() })
 }

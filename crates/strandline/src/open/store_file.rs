@@ -5,11 +5,13 @@ use std::path::{Component, Path, PathBuf};
 use base::{Error, ErrorKind, Result};
 use ssd::{Fs, Read};
 
+use crate::tree::tiers::TierUse;
+
 pub(crate) const IDENTITY: &str = "STORE";
 /// Its name as long as it is being written.
 pub(crate) const IDENTITY_STAGED: &str = "STORE.new";
 const HEADER: &str = "strandline store 1";
-/// Longer than any such file is: two paths and some words.
+/// Longer than any such file is: some paths and words.
 const LEN_MAX: u64 = 64 << 10;
 
 /// Refuses a place that the file could not name: its lines are text.
@@ -77,6 +79,34 @@ pub(crate) struct Identity {
     pub memory: Memory,
     /// The directory of tables, if it has any.
     pub ssd: Option<PathBuf>,
+    /// More of them, and where this one stands among them, fastest first.
+    pub tiers: Vec<StoredTier>,
+}
+
+/// A tier, as the file names it: relative to the store or absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredTier {
+    pub dir: PathBuf,
+    /// Bytes that its files may take; 0: what the device has.
+    pub size: u64,
+    pub use_: TierUse,
+}
+
+impl StoredTier {
+    fn parse(line: &str) -> Option<StoredTier> {
+        let (use_, rest) = match line.split_once(' ')? {
+            ("tier", rest) => (TierUse::Open, rest),
+            ("leaves", rest) => (TierUse::Leaving, rest),
+            _ => return None,
+        };
+        let (size, dir) = rest.split_once(' ')?;
+        (!dir.is_empty()).then_some(StoredTier { dir: dir.into(), size: size.parse().ok()?, use_ })
+    }
+
+    fn line(&self) -> String {
+        let word = if self.use_ == TierUse::Open { "tier" } else { "leaves" };
+        format!("{word} {} {}", self.size, self.dir.display())
+    }
 }
 
 impl Identity {
@@ -104,20 +134,27 @@ impl Identity {
         }
         // The last line is ended, too, or the file was cut short.
         let lines: Vec<&str> = text.split('\n').collect();
-        let (memory, ssd) = match lines[1..] {
-            [memory, ""] => (Memory::parse(memory), None),
-            [memory, ssd, ""] => (Memory::parse(memory), ssd.strip_prefix("ssd ")),
-            _ => (None, None),
-        };
-        match memory {
-            Some(memory) if ssd.is_some() == (lines.len() > 3) => {
-                Ok(Some(Identity { memory, ssd: ssd.map(PathBuf::from) }))
+        match lines[1..] {
+            [ref lines @ .., ""] if let Some(identity) = Identity::parse(lines) => {
+                Ok(Some(identity))
             }
             _ => refused(
                 ErrorKind::Corruption,
-                "is damaged; write it anew: behind its first line `pool PATH` or `wal PATH`, then `ssd PATH` if there are tables",
+                "is damaged; write it anew: behind its first line `pool PATH` or `wal PATH`, then `ssd PATH` if there are tables, \
+                 then `tier BYTES PATH` for each further directory of them",
             ),
         }
+    }
+
+    fn parse(lines: &[&str]) -> Option<Identity> {
+        let (memory, lines) = lines.split_first()?;
+        let memory = Memory::parse(memory)?;
+        let Some((ssd, tiers)) = lines.split_first() else {
+            return Some(Identity { memory, ssd: None, tiers: Vec::new() });
+        };
+        let ssd = Some(PathBuf::from(ssd.strip_prefix("ssd ")?));
+        let tiers = tiers.iter().map(|line| StoredTier::parse(line)).collect::<Option<_>>()?;
+        Some(Identity { memory, ssd, tiers })
     }
 
     /// Names the places of the store at `path`, durably and in one piece.
@@ -126,6 +163,7 @@ impl Identity {
         if let Some(ssd) = &self.ssd {
             text.push_str(&format!("ssd {}\n", ssd.display()));
         }
+        self.tiers.iter().for_each(|tier| text.push_str(&format!("{}\n", tier.line())));
         let staged = path.join(IDENTITY_STAGED);
         ssd::durable_install(fs, &staged, &path.join(IDENTITY), |file| file.append(text.as_bytes()))
     }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use base::{Error, ErrorKind, Result};
 
-use super::{Checksum, Level0Form, Options, PmSource, SsdSource, WalSync};
+use super::{Checksum, Level0Form, Options, PmSource, SsdSource, TierSource, WalSync};
 use crate::machine::STORE_BYTES_MIN;
 
 /// Smallest memtable: below it every write would flush one.
@@ -23,6 +23,8 @@ pub(super) const PM_BLOCK_BYTES: RangeInclusive<u64> = 256..=4096;
 const TABLE_BYTES: RangeInclusive<u64> = 1 << 10..=64 << 30;
 /// Percent of live values: with less, collection would write the same values over and over.
 const VALUE_SPACE: RangeInclusive<u64> = 110..=10_000;
+/// Directories of tables besides the own one.
+const TIERS_MAX: usize = 16;
 /// Threads of one kind at most: beyond that the system may refuse them, or take the process.
 pub(crate) const THREADS_MAX: u32 = 64;
 
@@ -71,6 +73,12 @@ pub(crate) fn check(options: &Options) -> Result<()> {
             "open",
             format!("zone_size={zone}: a power of two from 1K to 64M, or 0"),
         ));
+    }
+    if let TierSource::Dirs(dirs) = &options.tiers
+        && dirs.len() > TIERS_MAX
+    {
+        let text = format!("tiers: {} directories; at most {TIERS_MAX}", dirs.len());
+        return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
     }
     let has_log = options.pm == PmSource::Dram;
     let parts = StoreParts { has_log, has_tables: options.ssd != SsdSource::None };

@@ -110,6 +110,47 @@ pub enum SsdSource {
     None,
 }
 
+/// Which directories of tables a store has besides the one of `ssd`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TierSource {
+    /// Those that the store has already: none, if it is new.
+    #[default]
+    Auto,
+    /// These, fastest first. The directory of `ssd` comes last, or where it stands among them. One that the store has and that
+    /// is left out is emptied in the background, and forgotten by a later open.
+    Dirs(Vec<TierSpec>),
+}
+
+/// A directory of tables, and how much may lie there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TierSpec {
+    /// The directory; no other store has it.
+    pub dir: PathBuf,
+    /// Bytes that files there may take; 0: what the device has.
+    pub size: u64,
+}
+
+impl TierSpec {
+    /// `size` bytes in `dir`; 0: what the device has.
+    pub fn new(dir: impl Into<PathBuf>, size: u64) -> TierSpec {
+        TierSpec { dir: dir.into(), size }
+    }
+}
+
+/// Which tier a table goes to, where a store has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// Those that are read most for their bytes, past the caches, lie in the fastest tier that has room; of others, upper levels
+    /// before deeper ones. What is read changes, and tables move.
+    #[default]
+    Benefit,
+    /// Upper levels first, as far as a tier has room for all of a level: as RocksDB fills its `db_paths`.
+    Level,
+}
+
 settings! {
     /// Settings of a store. All have defaults; see [`TABLE`] for units and advice.
     ///
@@ -150,6 +191,10 @@ settings! {
         dram_budget: u64 = 0,
         /// Where tables go.
         ssd: SsdSource = SsdSource::Auto,
+        /// More directories of tables, on faster or slower devices.
+        tiers: TierSource = TierSource::Auto,
+        /// Which of them a table goes to.
+        placement: Placement = Placement::Benefit,
         /// Percent of persistent memory that tables of upper levels may take.
         pm_tables: u32 = 0,
         /// Bytes at which a data block of a table in persistent memory is cut.

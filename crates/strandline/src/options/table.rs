@@ -129,6 +129,23 @@ pub const TABLE: &[Row] = &[
               data stays in persistent memory. Or a directory of your own.",
     },
     Row {
+        name: "tiers",
+        unit: "auto, none or DIR:SIZE,DIR:SIZE",
+        default: "auto",
+        doc: "More directories of tables, fastest first, each with the bytes that files there may take (0: what the device has). \
+              The directory of ssd comes last, or where it stands among them. auto: those that the store has. One that is \
+              left out is emptied in the background, and a later open forgets it. Persistent memory is faster than all: see \
+              pm_tables.",
+    },
+    Row {
+        name: "placement",
+        unit: "benefit or level",
+        default: "benefit",
+        doc: "Which tier a table goes to. benefit: tables that are read most for their bytes, past the caches, lie in the \
+              fastest tiers, as far as these have room; tables move as what is read changes. level: upper levels lie in the \
+              fastest tiers, as far as these have room for whole levels, as with db_paths in RocksDB.",
+    },
+    Row {
         name: "pm_tables",
         unit: "percent, at most 75",
         default: "0",

@@ -10,7 +10,10 @@ use sst::{Checksum, Compression, IndexKind};
 use super::check::{
     COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_TABLES_MAX, THREADS_MAX,
 };
-use super::{Level0Form, Options, PmSource, SsdSource, TABLE, WalDir, WalIo, WalSync};
+use super::{
+    Level0Form, Options, Placement, PmSource, SsdSource, TABLE, TierSource, TierSpec, WalDir,
+    WalIo, WalSync,
+};
 
 /// Parts that a keyspace may be cut into at most.
 const SUBRANGES_MAX: u32 = 1024;
@@ -66,6 +69,14 @@ impl Options {
             "dram_budget" => self.dram_budget = parse_size(text)?,
             "background_threads" => self.background_threads = up_to(THREADS_MAX)?,
             "ssd" => self.ssd = ssd_named(text)?,
+            "tiers" => self.tiers = tiers_named(text)?,
+            "placement" => {
+                self.placement = match text {
+                    "benefit" => Placement::Benefit,
+                    "level" => Placement::Level,
+                    _ => return None,
+                }
+            }
             "pm_block_bytes" => {
                 self.pm_block_bytes =
                     count().filter(|bytes| PM_BLOCK_BYTES.contains(&u64::from(*bytes)))?;
@@ -203,6 +214,18 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
     }
 }
 
+fn tiers_named(text: &str) -> Option<TierSource> {
+    let spec = |text: &str| {
+        let (dir, size) = text.trim().rsplit_once(':')?;
+        (!dir.is_empty()).then_some(TierSpec { dir: dir.into(), size: parse_size(size)? })
+    };
+    match text {
+        "auto" => Some(TierSource::Auto),
+        "none" => Some(TierSource::Dirs(Vec::new())),
+        list => list.split(',').map(spec).collect::<Option<_>>().map(TierSource::Dirs),
+    }
+}
+
 fn checksum_named(text: &str) -> Option<Checksum> {
     match text {
         "xxh3" => Some(Checksum::Xxh3),
@@ -242,6 +265,8 @@ mod tests {
             wal_sync: WalSync::Never,
             wal_io: WalIo::Direct,
             ssd: SsdSource::None,
+            tiers: TierSource::Dirs(vec![TierSpec::new("d", 1)]),
+            placement: Placement::Level,
             pm_tables: 9,
             pm_block_bytes: 1,
             ssd_size: 1,

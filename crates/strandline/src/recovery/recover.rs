@@ -458,7 +458,7 @@ fn close(
     let closing = if planted::is(Bug::SkipRecoveryEdit) { before } else { next };
     if let Some(tables) = tables {
         // Whatever the manifest names is there, so a directory that is gone had nothing in it.
-        tables.table_dir.claim(media.pool.id())?;
+        tables.claim_dirs(media.pool.id())?;
     }
     let _durable = media.pool.log_begin(&closing.encode_snapshot())?;
     let Some(tables) = tables else { return Ok(0) };

@@ -39,6 +39,7 @@ use crate::snapshot::Horizon;
 use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::{TierDir, TierUse};
 use crate::write::op::Op;
 use crate::write::way::WriteWay;
 
@@ -276,12 +277,17 @@ impl Left {
         error: Error,
         lost: &mut Vec<LostRange>,
     ) -> Result<()> {
-        let tables = Arc::new(Tables::new(
-            open::present_table_dir(ground, places.tables.clone()),
-            FileRoom::unlimited(),
-            StoreCache::own(0),
-        ));
-        let ids = tables.table_dir.present()?;
+        let own = open::present_table_dir(ground, places.tables.clone());
+        // Which tier is which matters to the manifest only.
+        let more = places.tiers.iter().zip(1..).map(|(dir, no)| {
+            let at = open::present_table_dir(ground, dir.clone());
+            TierDir { no, at, size: 0, use_: TierUse::Open }
+        });
+        let dirs = more.filter(|tier| !open::same_file(&tier.at.dir, &own.dir));
+        let dirs = dirs.chain([TierDir::own(own.clone())]).collect();
+        let tables = Tables::new(own, FileRoom::unlimited(), StoreCache::own(0)).with_tiers(dirs);
+        let tables = Arc::new(tables);
+        let ids = tables.present()?;
         let values = Arc::new(tables.loose_values()?);
         let memory = places.memory(ground, options).ok();
         let damage = memory.iter().flat_map(|(_, damage)| damage);
@@ -303,9 +309,9 @@ impl Left {
         lost.extend(damage);
         // Tables carry the names of their keyspaces; an ingested one knows neither its keyspace's number nor its age.
         let mut names = BTreeMap::from([(0, "default".to_owned())]);
-        for name in ids.into_iter().filter(|name| matches!(name, FileName::Table(_))) {
-            let path = tables.path(name);
-            match salvage::lone_table(&tables, &path) {
+        for place in ids.into_iter().filter(|at| matches!(at.name, FileName::Table(_))) {
+            let path = tables.path(place);
+            match salvage::lone_table(&tables, place) {
                 Ok(found) => {
                     if found.ingested {
                         lost.push(unknown(format!(

@@ -1,7 +1,6 @@
 //! All entries of a source that can be read, in order; each stretch that cannot is one error or several.
 
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::Arc;
 
 use art::{Direction, Versions};
@@ -14,6 +13,7 @@ use crate::record::format::Kind;
 use crate::record::store::{Leaf, Media};
 use crate::span::Span;
 use crate::tree::blocks::File;
+use crate::tree::names::FilePlace;
 use crate::tree::tables::Tables;
 use crate::tree::value_file::ValueFiles;
 use crate::ttl::STAMP_LEN;
@@ -202,9 +202,9 @@ pub(crate) struct LoneTable {
     pub entries: SalvagedEntries,
 }
 
-/// Opens the file at `path` as a table.
-pub(crate) fn lone_table(tables: &Tables, path: &Path) -> Result<LoneTable> {
-    let file = File(tables.table_dir.fs.open(path)?);
+/// Opens a file as a table.
+pub(crate) fn lone_table(tables: &Tables, place: FilePlace) -> Result<LoneTable> {
+    let file = File(tables.open_file(place)?);
     let layout = Layout::open(&file)?;
     let deletes = layout.range_deletes(&file)?;
     let properties = layout.properties();

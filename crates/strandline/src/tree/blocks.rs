@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
+use super::heat::Heat;
 use super::placed::PlacedBlocks;
 use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
 
@@ -15,6 +16,8 @@ pub(crate) struct CachedBlocks {
     file: File,
     /// Data, where the table lies in persistent memory.
     placed: Option<PlacedBlocks>,
+    /// Counts blocks that are read from the file, where that matters.
+    heat: Option<Arc<Heat>>,
     cache: Arc<BlockCache>,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
@@ -47,12 +50,21 @@ impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter) = (OnceLock::new(), OnceLock::new());
         let (user, cache) = (store.user, Arc::clone(&store.cache));
-        CachedBlocks { user, table, file, placed: None, cache, index, filter }
+        CachedBlocks { user, table, file, placed: None, heat: None, cache, index, filter }
     }
 
     /// The same of a table whose data is read in its place.
     pub(crate) fn with_placed(self, placed: PlacedBlocks) -> CachedBlocks {
         CachedBlocks { placed: Some(placed), ..self }
+    }
+
+    /// The same, with what is read of the file counted.
+    pub(crate) fn with_heat(self, heat: &Arc<Heat>) -> CachedBlocks {
+        CachedBlocks { heat: Some(Arc::clone(heat)), ..self }
+    }
+
+    fn note_reads(&self, blocks: u64) {
+        self.heat.iter().for_each(|heat| heat.add(blocks));
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -81,7 +93,10 @@ impl CachedBlocks {
         role: Role,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        self.cache.get(self.key(offset), role, load)
+        self.cache.get(self.key(offset), role, || {
+            self.note_reads(1);
+            load()
+        })
     }
 
     /// A data block, which `load` brings where the cache does not have it.
@@ -108,6 +123,7 @@ impl CachedBlocks {
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
         let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
         let (handles, places): (Vec<Handle>, Vec<_>) = absent.unzip();
+        self.note_reads(handles.len() as u64);
         let stored = self.read_many(layout, &handles).unwrap_or_default();
         for ((handle, place), bytes) in handles.iter().zip(places).zip(stored) {
             if let Ok(block) = layout.decode(*handle, bytes, Role::Data) {

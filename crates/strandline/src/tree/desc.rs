@@ -8,6 +8,8 @@ use base::Seq;
 use pool::Extent;
 use sst::{ValueRef, ValueSummary};
 
+use super::names::{FileName, FilePlace};
+use super::tiers::OWN;
 use crate::span::BoundsRef;
 
 /// Levels of tables, numbered from 1. Level 0 lies in persistent memory.
@@ -20,6 +22,8 @@ pub(crate) struct TableDesc {
     pub id: u64,
     /// Where in persistent memory it lies; none: it is a file.
     pub extent: Option<Extent>,
+    /// The tier of its file; [`OWN`] in persistent memory.
+    pub tier: u32,
     pub keyspace: u32,
     /// 1 to [`LEVELS`].
     pub level: u8,
@@ -47,6 +51,8 @@ pub(crate) struct TableDesc {
 pub(crate) struct ValueFileDesc {
     /// Names the file; no table has it.
     pub id: u64,
+    /// The tier of the file.
+    pub tier: u32,
     /// Bytes of the file, and their checksum.
     pub len: u64,
     pub sum: u64,
@@ -55,6 +61,11 @@ pub(crate) struct ValueFileDesc {
 }
 
 impl ValueFileDesc {
+    /// Where it is.
+    pub(crate) fn place(&self) -> FilePlace {
+        FilePlace { tier: self.tier, name: FileName::Values(self.id) }
+    }
+
     /// Bytes of its records.
     pub(crate) fn bytes(&self) -> u64 {
         ValueSummary::record_bytes(self.len)
@@ -105,6 +116,12 @@ pub(crate) struct ValueFileState {
 }
 
 impl TableDesc {
+    /// Its file, if it is one.
+    pub(crate) fn place(&self) -> Option<FilePlace> {
+        let place = FilePlace { tier: self.tier, name: FileName::Table(self.id) };
+        self.extent.is_none().then_some(place)
+    }
+
     /// Its bytes, and those that it refers to in value files.
     pub(crate) fn weight(&self) -> u64 {
         self.len + self.values.iter().map(|share| share.bytes).sum::<u64>()
@@ -237,7 +254,7 @@ fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
 }
 
 fn fits_its_extent(desc: &TableDesc) -> Result<(), Broken> {
-    let fits = desc.extent.is_none_or(|extent| desc.len <= extent.len);
+    let fits = desc.extent.is_none_or(|extent| desc.len <= extent.len && desc.tier == OWN);
     if fits { Ok(()) } else { Err("a table in persistent memory fits its extent") }
 }
 
@@ -267,6 +284,7 @@ mod tests {
         TableDesc {
             id,
             extent: None,
+            tier: OWN,
             keyspace: 0,
             level: 1,
             len: 1,

@@ -8,6 +8,7 @@ use ssd::Read;
 use sst::{EntryKind, Layout, ReadAt, Uncached};
 
 use super::desc::TableDesc;
+use super::tiers::OWN;
 
 const INGEST: &str = "ingest";
 
@@ -60,6 +61,7 @@ pub(crate) fn examine(copy: TableCopy) -> Result<TableDesc> {
     let mut desc = TableDesc {
         id: 0,
         extent: None,
+        tier: OWN,
         keyspace: 0,
         level: 0,
         len,

@@ -8,6 +8,7 @@
 //! **I-TREE-4** A file is removed, and an extent is free, only after the edit that drops the table is durable and its last
 //! reader left.
 //! **I-TREE-5** A directory of tables has one store, which claims it before it removes or writes anything there.
+//! What holds for the directories of one store stands in [`tiers`].
 
 pub(crate) mod ahead;
 pub(crate) mod blocks;
@@ -16,6 +17,7 @@ pub(crate) mod copy;
 pub(crate) mod desc;
 pub(crate) mod examine;
 pub(crate) mod facts;
+pub(crate) mod heat;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod names;
@@ -26,6 +28,7 @@ pub(crate) mod scanned;
 pub(crate) mod space;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod tiers;
 pub(crate) mod value_file;
 pub(crate) mod value_reader;
 pub(crate) mod verify;

@@ -35,6 +35,21 @@ impl FileName {
     }
 }
 
+/// A file, by the tier that it lies in: a file that moves keeps its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FilePlace {
+    pub tier: u32,
+    pub name: FileName,
+}
+
+#[cfg(test)]
+impl FilePlace {
+    /// A table in the own directory.
+    pub(crate) fn own_table(id: u64) -> FilePlace {
+        FilePlace { tier: super::tiers::OWN, name: FileName::Table(id) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

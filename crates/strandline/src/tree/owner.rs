@@ -1,5 +1,6 @@
-//! The file `OWNER` in a directory of tables: which pool the tables there belong to. A store removes tables that its
-//! manifest does not name, so two stores must not share a directory. It is text; `docs/format/manifest.md` shows it.
+//! The file `OWNER` in a directory of tables: which pool the tables there belong to, and which of its tiers they are. A store
+//! removes tables that its manifest does not name, so two stores must not share a directory. It is text;
+//! `docs/format/manifest.md` shows it.
 
 use std::path::Path;
 
@@ -7,24 +8,49 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use ssd::Fs;
 
+use super::tiers::OWN;
+
 /// Name of the file, in the directory of the tables.
 pub(crate) const NAME: &str = "OWNER";
 const HEADER: &str = "strandline tables 1";
 /// Longer than any such file is.
 const LEN_MAX: u64 = 256;
 
-fn encode(pool: u64) -> String {
-    format!("{HEADER}\npool {pool:016x}\n")
+/// What the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DirClaim {
+    /// Identifier of the pool.
+    pub pool: u64,
+    /// The tier that the directory is.
+    pub tier: u32,
 }
 
-fn decode(text: &str) -> Option<u64> {
-    let pool = text.strip_prefix(HEADER)?.strip_prefix("\npool ")?.strip_suffix('\n')?;
-    // In one form only: a changed letter is not passed over.
-    u64::from_str_radix(pool, 16).ok().filter(|id| encode(*id) == text)
+impl DirClaim {
+    fn encode(self) -> String {
+        let DirClaim { pool, tier } = self;
+        match tier {
+            OWN => format!("{HEADER}\npool {pool:016x}\n"),
+            tier => format!("{HEADER}\npool {pool:016x}\ntier {tier}\n"),
+        }
+    }
+
+    fn decode(text: &str) -> Option<DirClaim> {
+        let says = text.strip_prefix(HEADER)?.strip_prefix("\npool ")?.strip_suffix('\n')?;
+        let (pool, tier) = match says.split_once("\ntier ") {
+            Some((pool, tier)) => (pool, tier.parse().ok()?),
+            None => (says, OWN),
+        };
+        let claim = DirClaim { pool: u64::from_str_radix(pool, 16).ok()?, tier };
+        // In one form only: a changed letter is not passed over.
+        (claim.encode() == text).then_some(claim)
+    }
 }
 
-/// Identifier of the pool that the tables in `dir` belong to, if any has claimed them.
-fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
+/// What the tables in `dir` belong to, if any store has claimed them.
+///
+/// # Errors
+/// `Corruption` where it cannot be told.
+pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<DirClaim>> {
     let path = dir.join(NAME);
     let file = match fs.open(&path) {
         Ok(file) => file,
@@ -33,12 +59,13 @@ fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     };
     let mut bytes = vec![0; file.len().min(LEN_MAX) as usize];
     file.read_at(0, &mut bytes)?;
-    match std::str::from_utf8(&bytes).ok().and_then(decode) {
-        Some(pool) => Ok(Some(pool)),
+    match std::str::from_utf8(&bytes).ok().and_then(DirClaim::decode) {
+        Some(claim) => Ok(Some(claim)),
         None => Err(Error::corruption(
             "open",
             format!(
-                "{} is damaged; if the tables beside it are this store's, remove it, and an open writes it anew",
+                "{} is damaged; if the tables beside it are this store's, write it anew, as docs/format/manifest.md shows, or \
+                 remove it where the store has no other directory of tables, and an open writes it anew",
                 path.display()
             ),
         )),
@@ -52,8 +79,8 @@ fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
 pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<bool> {
     match read(fs, dir)? {
         None => Ok(false),
-        owner if owner == pool => Ok(true),
-        Some(owner) => Err(Error::new(
+        Some(DirClaim { pool: owner, .. }) if Some(owner) == pool => Ok(true),
+        Some(DirClaim { pool: owner, .. }) => Err(Error::new(
             ErrorKind::InvalidArgument,
             "open",
             format!(
@@ -70,38 +97,59 @@ pub(crate) fn refuse_claimed(fs: &dyn Fs, dir: &Path) -> Result<()> {
     is_claimed(fs, dir, None).map(drop)
 }
 
-/// Claims the tables in `dir` for `pool`, durably, unless they are claimed for it. Of several that try, one succeeds.
-pub(crate) fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
-    let (path, staged) = (dir.join(NAME), dir.join(format!("{NAME}.{pool:016x}")));
-    let claimed = is_claimed(fs, dir, Some(pool))?;
+/// Claims the tables in `dir`, durably, unless they are claimed so. Of several that try, one succeeds.
+///
+/// # Errors
+/// `InvalidArgument` where the directory is another store's, or another tier.
+pub(crate) fn claim(fs: &dyn Fs, dir: &Path, claim: DirClaim) -> Result<()> {
+    let (path, staged) = (dir.join(NAME), dir.join(format!("{NAME}.{:016x}", claim.pool)));
+    let claimed = is_claimed_as(fs, dir, claim)?;
     // A claim that was killed may have left it.
     let _in_nobodys_way = fs.remove(&staged);
     if claimed {
         // The process that claimed it may have been killed before the name was durable.
         return fs.sync_dir(dir);
     }
-    write_claim(fs, &staged, pool)?;
+    write_claim(fs, &staged, claim)?;
     let named = match fs.link(&staged, &path) {
         // Without links the file is written under its name. Nothing that replaces a file will do: it would replace the
         // claim of another store that was quicker.
-        Err(error) if error.kind() == ErrorKind::NotSupported => write_claim(fs, &path, pool),
+        Err(error) if error.kind() == ErrorKind::NotSupported => write_claim(fs, &path, claim),
         linked => linked,
     };
     let _gone_at_the_next_open = fs.remove(&staged);
     match named {
         // If another store was first, the check below says which.
         Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
-        _ => is_claimed(fs, dir, Some(pool))?,
+        _ => is_claimed_as(fs, dir, claim)?,
     };
     fs.sync_dir(dir)
 }
 
-/// Creates the file at `path`, which says that the tables beside it belong to `pool`. If it cannot be written whole, it is
-/// removed again.
-fn write_claim(fs: &dyn Fs, path: &Path, pool: u64) -> Result<()> {
+fn is_claimed_as(fs: &dyn Fs, dir: &Path, claim: DirClaim) -> Result<bool> {
+    if !is_claimed(fs, dir, Some(claim.pool))? {
+        return Ok(false);
+    }
+    match read(fs, dir)? {
+        Some(found) if found.tier != claim.tier => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "open",
+            format!(
+                "{} is tier {} of this store ({NAME} in it says so), not tier {}; name each directory once, in `tiers`",
+                dir.display(),
+                found.tier,
+                claim.tier
+            ),
+        )),
+        found => Ok(found.is_some()),
+    }
+}
+
+/// Creates the file at `path`, which says whose the tables beside it are. If it cannot be written whole, it is removed again.
+fn write_claim(fs: &dyn Fs, path: &Path, claim: DirClaim) -> Result<()> {
     let unsynced = planted::is(Bug::ClaimUnsynced);
     let mut file = fs.create(path)?;
-    let written = file.append(encode(pool).as_bytes());
+    let written = file.append(claim.encode().as_bytes());
     let written = if unsynced { written } else { written.and_then(|()| file.sync()) };
     drop(file);
     written.inspect_err(|_| {
@@ -125,6 +173,14 @@ mod tests {
     use super::*;
 
     const DIR: &str = "/dir";
+
+    fn claim(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
+        super::claim(fs, dir, DirClaim { pool, tier: OWN })
+    }
+
+    fn pool_of(fs: &dyn Fs) -> Option<u64> {
+        read(fs, Path::new(DIR)).expect("read").map(|claim| claim.pool)
+    }
 
     fn dir() -> (ssd::Memory, &'static Path) {
         let fs = ssd::Memory::default();
@@ -161,7 +217,7 @@ mod tests {
                 let other = scope.spawn(|| claim(8));
                 (claim(7), other.join().expect("thread"))
             });
-            let owner = read(&fs, dir).expect("read");
+            let owner = pool_of(&fs);
             assert!(won == (true, false) || won == (false, true), "{won:?}");
             assert_eq!(owner, Some(if won.0 { 7 } else { 8 }));
             assert_eq!(fs.list(dir).expect("list"), [NAME]);
@@ -199,7 +255,7 @@ mod tests {
                 refused.kind() == ErrorKind::InvalidArgument,
                 failure == Failure::Unsupported
             );
-            assert_eq!(read(&fs, Path::new(DIR)).expect("read"), Some(8), "{failure:?}");
+            assert_eq!(pool_of(&fs), Some(8), "{failure:?}");
             assert_eq!(fs.list(Path::new(DIR)).expect("list"), [NAME], "{failure:?}");
         }
     }
@@ -242,17 +298,35 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_is_one_tier() {
+        let (fs, dir) = dir();
+        let tier = DirClaim { pool: 7, tier: 3 };
+        super::claim(&fs, dir, tier).expect("claimed");
+        super::claim(&fs, dir, tier).expect("again");
+        assert_eq!(read(&fs, dir).expect("read"), Some(tier));
+        let refused = claim(&fs, dir, 7).expect_err("another tier");
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.context().contains("is tier 3"), "{refused}");
+    }
+
+    #[test]
     fn any_change_is_damage_or_another_store() {
-        let good = encode(0x0123_4567_89ab_cdef);
-        for at in 0..good.len() {
-            assert_eq!(decode(&good[..at]), None, "cut at {at}");
-            for bit in 0..7 {
-                let mut bad = good.clone().into_bytes();
-                bad[at] ^= 1 << bit;
-                let id = std::str::from_utf8(&bad).ok().and_then(decode);
-                assert_ne!(id, Some(0x0123_4567_89ab_cdef), "bit {bit} at {at}");
+        for tier in [OWN, 12] {
+            let right = DirClaim { pool: 0x0123_4567_89ab_cdef, tier };
+            let good = right.encode();
+            assert_eq!(DirClaim::decode(&good), Some(right));
+            for at in 0..good.len() {
+                // Without its last line it is the own directory's.
+                let cut = DirClaim::decode(&good[..at]);
+                assert!(cut.is_none_or(|claim| claim.tier == OWN && tier != OWN), "cut at {at}");
+                for bit in 0..7 {
+                    let mut bad = good.clone().into_bytes();
+                    bad[at] ^= 1 << bit;
+                    let found = std::str::from_utf8(&bad).ok().and_then(DirClaim::decode);
+                    assert_ne!(found, Some(right), "bit {bit} at {at}");
+                }
             }
+            assert_eq!(DirClaim::decode(&format!("{good} ")), None);
         }
-        assert_eq!(decode(&format!("{good} ")), None);
     }
 }

@@ -96,6 +96,7 @@ mod tests {
         let memory = tables.memory.as_ref().expect("memory");
         let extent = memory.write(&bytes).expect("room");
         let desc = TableDesc {
+            tier: 0,
             id,
             extent: Some(extent.extent()),
             keyspace: 0,
@@ -113,8 +114,12 @@ mod tests {
             largest: summary.largest,
             values: Vec::new(),
         };
-        let space = TableSpace::file(&tables, FileName::Table(id)).with_memory(extent);
-        Made { region, tables, table: Table::new(NewTable { desc, space, values: Vec::new() }) }
+        let space = TableSpace::file(&tables, FilePlace::own_table(id)).with_memory(extent);
+        Made {
+            region,
+            tables,
+            table: Table::new(NewTable { desc, space, values: Vec::new(), reads: 0 }),
+        }
     }
 
     fn walk(table: &Table) -> base::Result<Vec<Vec<u8>>> {

@@ -11,7 +11,7 @@ use pool::Extent;
 
 use super::desc::TableDesc;
 use super::memory::PmExtent;
-use super::names::FileName;
+use super::names::FilePlace;
 use super::room::Writes;
 use super::tables::Tables;
 use super::value_file::ValueFile;
@@ -22,11 +22,13 @@ pub(crate) struct NewTable {
     pub space: TableSpace,
     /// What it refers to, in the order of `desc.values`.
     pub values: Vec<Arc<ValueFile>>,
+    /// Blocks of its inputs that were read lately, its share of them.
+    pub reads: u64,
 }
 
 /// The file or extent of a table, or the file of values.
 pub(crate) struct TableSpace {
-    name: FileName,
+    place: FilePlace,
     tables: Arc<Tables>,
     /// Bytes of the file that are counted.
     counted: u64,
@@ -38,10 +40,11 @@ pub(crate) struct TableSpace {
 
 impl TableSpace {
     /// A file that is being written or about to be.
-    pub(crate) fn file(tables: &Arc<Tables>, name: FileName) -> TableSpace {
+    pub(crate) fn file(tables: &Arc<Tables>, place: FilePlace) -> TableSpace {
         tables.owners.begin();
+        tables.use_place(place);
         TableSpace {
-            name,
+            place,
             tables: Arc::clone(tables),
             counted: 0,
             memory: None,
@@ -57,7 +60,7 @@ impl TableSpace {
 
     /// Takes room in files for so many more bytes.
     pub(crate) fn take(&mut self, len: u64, writes: Writes) -> Result<()> {
-        self.tables.take_room(len, writes)?;
+        self.tables.take_room(self.place.tier, len, writes)?;
         self.counted += len;
         Ok(())
     }
@@ -66,10 +69,16 @@ impl TableSpace {
     pub(crate) fn count(&mut self, len: u64) {
         self.counted += len;
         self.tables.room.count(len);
+        self.tables.tiers.get(self.place.tier).into_iter().for_each(|tier| tier.count(len));
     }
 
     pub(crate) fn tables(&self) -> &Arc<Tables> {
         &self.tables
+    }
+
+    /// Where the file is, or would be.
+    pub(crate) fn place(&self) -> FilePlace {
+        self.place
     }
 
     /// Its extent in persistent memory.
@@ -98,7 +107,7 @@ impl Drop for TableSpace {
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);
         } else {
-            self.tables.add_dead(self.name, self.counted);
+            self.tables.add_dead(self.place, self.counted);
             if frees_early() {
                 memory.into_iter().for_each(PmExtent::leave);
             }

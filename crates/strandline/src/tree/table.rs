@@ -10,8 +10,8 @@ use sst::Layout;
 use super::ahead::Ahead;
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
+use super::heat::Heat;
 use super::memory::PmFile;
-use super::names::FileName;
 use super::placed::PlacedBlocks;
 use super::scanned::ScannedBlocks;
 use super::space::{NewTable, TableSpace};
@@ -32,6 +32,8 @@ pub(crate) struct Table {
     open: OnceLock<OpenTable>,
     /// A compaction under way reads it.
     pub busy: Busy,
+    /// How much it is read, where there are several tiers.
+    pub heat: Arc<Heat>,
 }
 
 struct OpenTable {
@@ -41,11 +43,13 @@ struct OpenTable {
 
 impl Table {
     /// A table that a durable edit names.
-    pub(crate) fn new(NewTable { desc, space, values }: NewTable) -> Table {
+    pub(crate) fn new(NewTable { desc, space, values, reads }: NewTable) -> Table {
         space.set_named();
         values.iter().for_each(|file| file.add_table());
         let (space, open, busy) = (Arc::new(space), OnceLock::new(), Busy::default());
-        Table { desc, values, space, open, busy }
+        let heat = Arc::new(Heat::default());
+        heat.add(reads);
+        Table { desc, values, space, open, busy, heat }
     }
 
     fn tables(&self) -> &Arc<Tables> {
@@ -54,7 +58,7 @@ impl Table {
 
     /// Its file, if it is one.
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        (!self.is_in_memory()).then(|| self.tables().path(FileName::Table(self.desc.id)))
+        self.desc.place().map(|place| self.tables().path(place))
     }
 
     /// Its file, or the pool.
@@ -189,6 +193,10 @@ impl Table {
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
+        let blocks = match self.tables().tiers.are_several() {
+            true => blocks.with_heat(&self.heat),
+            false => blocks,
+        };
         let blocks = match self.in_memory()? {
             Some(memory) => blocks.with_placed(PlacedBlocks(memory)),
             None => blocks,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
@@ -11,10 +11,11 @@ use ssd::{Append, Fs};
 
 use super::desc::{TableDesc, ValueFileDesc};
 use super::memory::PmTables;
-use super::names::FileName;
-use super::owner;
+use super::names::{FileName, FilePlace};
+use super::owner::{self, DirClaim};
 use super::room::{FileRoom, Writes};
 use super::space::{NewTable, TableSpace};
+use super::tiers::{OWN, TierDir, Tiers};
 use super::value_file::{ValueFile, ValueFiles};
 use crate::cache::StoreCache;
 use crate::caught::{caught, panicked};
@@ -42,25 +43,31 @@ impl TableDir {
         }
     }
 
-    /// Makes the store of `pool` the only one that has tables here; makes the directory, if it is not there.
-    pub(crate) fn claim(&self, pool: u64) -> Result<()> {
-        if !self.fs.exists(&self.dir)? {
+    /// Makes the store of `pool` the only one that has tables here, as its tier `no`; makes the directory, if it is not there.
+    pub(crate) fn claim(&self, pool: u64, no: u32) -> Result<()> {
+        // The own directory was made with the store. Of others a killed process may have made the name, and not made it last.
+        if no != OWN || !self.fs.exists(&self.dir)? {
             self.make()?;
         }
-        owner::claim(&*self.fs, &self.dir, pool)
+        owner::claim(&*self.fs, &self.dir, DirClaim { pool, tier: no })
     }
 
     /// Leaves the directory to others, if it is empty: no open finds the tables of `pool` again.
     pub(crate) fn give_up(&self, pool: u64) {
-        if self.present().is_ok_and(|present| present.is_empty()) {
+        let is_empty = self.present().is_ok_and(|present| present.is_empty());
+        // Files that were removed must not come back without an owner.
+        if is_empty && self.fs.sync_dir(&self.dir).is_ok() {
             owner::give_up(&*self.fs, &self.dir, pool);
         }
     }
 }
 
-/// The directory of tables, what of persistent memory is theirs, and the cache over both.
+/// The directories of tables, what of persistent memory is theirs, and the cache over all.
 pub(crate) struct Tables {
+    /// The store's own directory: the only one of most stores.
     pub table_dir: TableDir,
+    /// All directories, fastest first.
+    pub tiers: Tiers,
     /// Tables in persistent memory, if there may be any.
     pub memory: Option<Arc<PmTables>>,
     pub cache: StoreCache,
@@ -68,18 +75,19 @@ pub(crate) struct Tables {
     pub room: FileRoom,
     next: AtomicU64,
     dead: Mutex<VecDeque<DeadFile>>,
+    /// How many owners, dead ones among them, each file has: where a file moves to, none must be left of one that was there
+    /// before, whose end would take the new one.
+    used: Mutex<BTreeMap<FilePlace, usize>>,
     /// Number of owners of tables' space.
     pub owners: Count,
     /// Threads that take a dead table from the list, but have yet to remove its file.
     pub moving: Count,
-    /// Bytes of files that were removed since the directory was synced for that.
-    removed: AtomicU64,
 }
 
 /// A table or value file whose file is to be removed.
 #[derive(Clone, Copy)]
 struct DeadFile {
-    name: FileName,
+    place: FilePlace,
     /// Bytes that were counted.
     counted: u64,
 }
@@ -88,15 +96,16 @@ impl Tables {
     /// Tables in `table_dir`, with `room` for files, read through `cache`.
     pub(crate) fn new(table_dir: TableDir, room: FileRoom, cache: StoreCache) -> Tables {
         Tables {
+            tiers: Tiers::new(vec![TierDir::own(table_dir.clone())]),
             table_dir,
             memory: None,
             room,
             cache,
             next: AtomicU64::new(1),
             dead: Mutex::default(),
+            used: Mutex::default(),
             owners: Count::default(),
             moving: Count::default(),
-            removed: AtomicU64::new(0),
         }
     }
 
@@ -105,52 +114,102 @@ impl Tables {
         Tables { memory: Some(Arc::new(memory)), ..self }
     }
 
+    /// The same, with its files in these directories, the own one among them.
+    pub(crate) fn with_tiers(self, dirs: Vec<TierDir>) -> Tables {
+        Tables { tiers: Tiers::new(dirs), ..self }
+    }
+
     /// Numbers tables from `next` on at least.
     pub(crate) fn number_from(&self, next: u64) {
         self.next.fetch_max(next, Relaxed);
     }
 
+    /// The directory of a tier.
+    ///
+    /// # Errors
+    /// `Corruption` if the store has no such tier: its directory is not among those that were given.
+    fn tier_dir(&self, no: u32) -> Result<&TableDir> {
+        match self.tiers.get(no) {
+            Some(tier) => Ok(&tier.dir.at),
+            None => Err(Error::corruption(
+                "open",
+                format!(
+                    "files of the store lie in its tier {no}, whose directory is not among those of `tiers` (the file {} in it \
+                     says `tier {no}`); name it there",
+                    owner::NAME
+                ),
+            )),
+        }
+    }
+
     /// Where a file is.
-    pub(crate) fn path(&self, name: FileName) -> PathBuf {
-        self.table_dir.dir.join(name.text())
+    pub(crate) fn path(&self, place: FilePlace) -> PathBuf {
+        match self.tiers.get(place.tier) {
+            Some(tier) => tier.dir.at.dir.join(place.name.text()),
+            None => format!("tier {}", place.tier).into(),
+        }
     }
 
     pub(crate) fn dir(&self) -> &Path {
         &self.table_dir.dir
     }
 
-    /// Asks the device how much more it takes.
+    /// Asks the devices how much more they take.
     pub(crate) fn look_at_device(&self) {
-        // A device that does not tell its free space is found full by a write.
-        let ask = || self.table_dir.fs.free_bytes(&self.table_dir.dir).unwrap_or(u64::MAX);
-        let (mut free, removed) = (ask(), self.removed.load(Relaxed));
-        // Removed files may take room until their directory is synced, which matters if room is short.
-        if removed > free / 8 && self.sync_dir().is_ok() {
-            self.removed.fetch_sub(removed, Relaxed);
-            free = ask();
+        let mut all = 0_u64;
+        for tier in self.tiers.iter() {
+            let TableDir { fs, dir } = &tier.dir.at;
+            // A device that does not tell its free space is found full by a write.
+            let ask = || fs.free_bytes(dir).unwrap_or(u64::MAX);
+            let (mut free, removed) = (ask(), tier.removed.load(Relaxed));
+            // Removed files may take room until their directory is synced, which matters if room is short.
+            if removed > free / 8 && fs.sync_dir(dir).is_ok() {
+                tier.removed.fetch_sub(removed, Relaxed);
+                free = ask();
+            }
+            tier.note_device(free);
+            if tier.is_open() {
+                all = all.saturating_add(tier.left());
+            }
         }
-        self.room.note_device(free);
+        self.room.note_device(all);
     }
 
     /// Takes room in files for `len` bytes.
     ///
     /// # Errors
     /// `NoSpace`, where there is none for what is written.
-    pub(super) fn take_room(&self, len: u64, writes: Writes) -> Result<()> {
+    pub(super) fn take_room(&self, tier: u32, len: u64, writes: Writes) -> Result<()> {
         self.room.take(len, writes).map_err(|taken| {
             let text = format!(
                 "{len} bytes more have no room: tables in {} take {taken} of {} bytes; a part is kept for work that frees \
-                 space; raise ssd_size, or delete keys and compact",
+                 space; raise ssd_size{}, or delete keys and compact",
                 self.table_dir.dir.display(),
-                self.room.limit()
+                self.room.limit(),
+                if self.tiers.are_several() { " or sizes in tiers" } else { "" }
             );
             Error::new(ErrorKind::NoSpace, "compact", text)
-        })
+        })?;
+        self.tiers.get(tier).into_iter().for_each(|tier| tier.count(len));
+        Ok(())
     }
 
     /// Makes a new file; room for it is taken as it is written.
-    pub(crate) fn create(&self, name: FileName) -> Result<Box<dyn Append>> {
-        self.table_dir.fs.create(&self.path(name))
+    pub(crate) fn create(&self, place: FilePlace) -> Result<Box<dyn Append>> {
+        let at = self.tier_dir(place.tier)?;
+        at.fs.create(&at.dir.join(place.name.text()))
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open_file(&self, place: FilePlace) -> Result<Arc<dyn ssd::Read>> {
+        let at = self.tier_dir(place.tier)?;
+        at.fs.open(&at.dir.join(place.name.text()))
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, place: FilePlace) -> Result<()> {
+        let at = self.tier_dir(place.tier)?;
+        at.fs.remove(&at.dir.join(place.name.text()))
     }
 
     /// Opens a table for reading, wherever it lies; `hold` keeps it there.
@@ -161,27 +220,40 @@ impl Tables {
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => Ok(memory.open(desc.id, extent, desc.len, hold)?),
-            _ => self.table_dir.fs.open(&self.path(FileName::Table(desc.id))),
+            _ => self.open_file(FilePlace { tier: desc.tier, name: FileName::Table(desc.id) }),
         }
     }
 
     /// Counts, at an open, a value file that the manifest names.
     pub(crate) fn claim_values(self: &Arc<Tables>, desc: &ValueFileDesc) -> Arc<ValueFile> {
-        let mut space = TableSpace::file(self, FileName::Values(desc.id));
+        let mut space = TableSpace::file(self, desc.place());
         space.set_named();
         space.count(desc.len);
         Arc::new(ValueFile::new(desc.clone(), space))
     }
 
+    /// All files that are there, of all tiers.
+    ///
+    /// # Errors
+    /// Those of listing the directories.
+    pub(crate) fn present(&self) -> Result<Vec<FilePlace>> {
+        let mut all = Vec::new();
+        for tier in self.tiers.iter() {
+            let names = tier.dir.at.present()?.into_iter();
+            all.extend(names.map(|name| FilePlace { tier: tier.no(), name }));
+        }
+        Ok(all)
+    }
+
     /// All value files that are there, where no manifest tells of them. None is removed.
     pub(crate) fn loose_values(self: &Arc<Tables>) -> Result<ValueFiles> {
         let mut files = Vec::new();
-        for name in self.table_dir.present()? {
-            let FileName::Values(id) = name else { continue };
+        for place in self.present()? {
+            let FilePlace { tier, name: FileName::Values(id) } = place else { continue };
             // One that cannot be opened takes its values only.
-            let Ok(file) = self.table_dir.fs.open(&self.path(name)) else { continue };
+            let Ok(file) = self.open_file(place) else { continue };
             let len = file.len();
-            files.push(self.claim_values(&ValueFileDesc { id, len, sum: 0, values: 0 }));
+            files.push(self.claim_values(&ValueFileDesc { id, tier, len, sum: 0, values: 0 }));
         }
         Ok(ValueFiles::loose(files))
     }
@@ -192,7 +264,8 @@ impl Tables {
         desc: &TableDesc,
         values: &BTreeMap<u64, Arc<ValueFile>>,
     ) -> Result<NewTable> {
-        let mut space = TableSpace::file(self, FileName::Table(desc.id));
+        let place = FilePlace { tier: desc.tier, name: FileName::Table(desc.id) };
+        let mut space = TableSpace::file(self, place);
         space.set_named();
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => space = space.with_memory(memory.claim(extent)?),
@@ -200,7 +273,7 @@ impl Tables {
         }
         // The manifest names no table without the value files that it refers to.
         let values = desc.values.iter().filter_map(|share| values.get(&share.file).cloned());
-        Ok(NewTable { desc: desc.clone(), space, values: values.collect() })
+        Ok(NewTable { desc: desc.clone(), space, values: values.collect(), reads: 0 })
     }
 
     /// A number that no table has had.
@@ -208,34 +281,71 @@ impl Tables {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Makes the names of new files durable.
-    pub(crate) fn sync_dir(&self) -> Result<()> {
-        self.table_dir.fs.sync_dir(&self.table_dir.dir)
+    /// Makes the names of new files in these tiers durable.
+    pub(crate) fn sync_dirs(&self, tiers: &BTreeSet<u32>) -> Result<()> {
+        for no in tiers {
+            let at = self.tier_dir(*no)?;
+            at.fs.sync_dir(&at.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the store of `pool` the only one that has tables in any of its directories, but for those that it leaves.
+    pub(crate) fn claim_dirs(&self, pool: u64) -> Result<()> {
+        self.tiers
+            .iter()
+            .filter(|tier| tier.is_open() || tier.no() == OWN)
+            .try_for_each(|tier| tier.dir.at.claim(pool, tier.no()))
+    }
+
+    fn used(&self) -> MutexGuard<'_, BTreeMap<FilePlace, usize>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a file is there, or may yet be removed there.
+    pub(crate) fn is_used(&self, place: FilePlace) -> bool {
+        self.used().contains_key(&place)
+    }
+
+    /// Notes one more owner of a file.
+    pub(super) fn use_place(&self, place: FilePlace) {
+        *self.used().entry(place).or_insert(0) += 1;
+    }
+
+    /// Notes that an owner of a file is gone.
+    fn leave_place(&self, place: FilePlace) {
+        let mut used = self.used();
+        if let Some(owners) = used.get_mut(&place) {
+            *owners -= 1;
+            if *owners == 0 {
+                used.remove(&place);
+            }
+        }
     }
 
     /// Puts a table or value file on the list of dead ones; `counted` bytes of its file were counted. A table without a file
     /// only loses its cached blocks.
-    pub(super) fn add_dead(&self, name: FileName, counted: u64) {
+    pub(super) fn add_dead(&self, place: FilePlace, counted: u64) {
         let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        dead.push_back(DeadFile { name, counted });
+        dead.push_back(DeadFile { place, counted });
     }
 
     /// Files that are to be removed.
-    pub(crate) fn dead_names(&self) -> BTreeSet<FileName> {
+    pub(crate) fn dead_places(&self) -> BTreeSet<FilePlace> {
         let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        dead.iter().map(|file| file.name).collect()
+        dead.iter().map(|file| file.place).collect()
     }
 
-    /// Removes the files of dead tables and values and returns their names. A file that cannot be removed stays on the list, and counts, until the next call or the
-    /// sweep of the next open.
+    /// Removes the files of dead tables and values and returns where they were. A file that cannot be removed stays on the list,
+    /// and counts, until the next call or the sweep of the next open.
     ///
     /// # Errors
     /// A panic in it; the rest stays on the list.
-    pub(crate) fn remove_dead(&self) -> Result<Vec<FileName>> {
+    pub(crate) fn remove_dead(&self) -> Result<Vec<FilePlace>> {
         caught(|| self.remove_each()).map_err(|said| panicked("remove tables", &said))
     }
 
-    fn remove_each(&self) -> Vec<FileName> {
+    fn remove_each(&self) -> Vec<FilePlace> {
         let mut gone = Vec::new();
         let _moving = self.moving.raised();
         let dead = || self.dead.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,14 +354,19 @@ impl Tables {
         for _ in 0..count {
             planted::step("remove a table");
             let Some(file) = dead().pop_front() else { break };
-            self.cache.purge(file.name.id());
-            let removed = self.table_dir.fs.remove(&self.path(file.name));
+            // The blocks of one that moved are read again.
+            self.cache.purge(file.place.name.id());
+            let removed = self.remove(file.place);
             if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
                 dead().push_back(file);
             } else {
                 self.room.give_back(file.counted);
-                self.removed.fetch_add(file.counted, Relaxed);
-                gone.push(file.name);
+                if let Some(tier) = self.tiers.get(file.place.tier) {
+                    tier.give_back(file.counted);
+                    tier.removed.fetch_add(file.counted, Relaxed);
+                }
+                self.leave_place(file.place);
+                gone.push(file.place);
             }
         }
         gone
@@ -264,24 +379,32 @@ impl Tables {
 
     /// Removes files of tables and values that the manifest does not name, and numbers new ones above all that are found. Returns
     /// how many were removed; those that cannot be removed now are dead.
-    pub(crate) fn sweep(&self, named: &BTreeSet<u64>) -> Result<u64> {
+    pub(crate) fn sweep(&self, named: &BTreeSet<FilePlace>) -> Result<u64> {
         let sweeps_named = planted::is(Bug::SweepNamedTable);
         let skips = planted::is(Bug::SkipTableSweep);
         let sweeps_values = planted::is(Bug::SweepNamedValues);
         let skips_values = planted::is(Bug::SkipValueSweep);
+        let by_number = planted::is(Bug::SweepIgnoresTier);
         let mut swept = 0;
-        for name in self.table_dir.present()? {
-            let id = name.id();
+        for place in self.present()? {
+            let id = place.name.id();
             self.next.fetch_max(id + 1, Relaxed);
-            let is_values = matches!(name, FileName::Values(_));
-            let remove = match named.contains(&id) {
-                true => sweeps_named && named.last() == Some(&id) || sweeps_values && is_values,
+            let is_values = matches!(place.name, FileName::Values(_));
+            let is_named = match by_number {
+                true => named.iter().any(|each| each.name == place.name),
+                false => named.contains(&place),
+            };
+            let remove = match is_named {
+                true => sweeps_named && named.last() == Some(&place) || sweeps_values && is_values,
                 false => !(skips || skips_values && is_values),
             };
             if remove {
-                match self.table_dir.fs.remove(&self.path(name)) {
+                match self.remove(place) {
                     Ok(()) => swept += 1,
-                    Err(_) => self.add_dead(name, 0),
+                    Err(_) => {
+                        self.use_place(place);
+                        self.add_dead(place, 0);
+                    }
                 }
             }
         }

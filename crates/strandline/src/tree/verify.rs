@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
     use crate::cache::StoreCache;
-    use crate::tree::names::FileName;
+    use crate::tree::names::FilePlace;
     use crate::tree::room::FileRoom;
     use crate::tree::tables::{TableDir, Tables};
 
@@ -59,11 +59,11 @@ mod tests {
             StoreCache::own(0),
         );
         let id = tables.take_id();
-        let mut file = tables.create(FileName::Table(id)).expect("create");
+        let mut file = tables.create(FilePlace::own_table(id)).expect("create");
         file.append(b"a table").expect("append");
         let mut sum = Sum::default();
         sum.update(b"a table");
-        let file = tables.table_dir.fs.open(&tables.path(FileName::Table(id))).expect("open");
+        let file = tables.table_dir.fs.open(&tables.path(FilePlace::own_table(id))).expect("open");
         verify(&*file, 7, sum.value()).expect("as it was written");
         for (len, sum) in [(7, !sum.value()), (8, sum.value())] {
             let error = verify(&*file, len, sum).expect_err("not as it was written");

@@ -113,7 +113,8 @@ fn print_space(space: &SpaceReport, out: &mut Out) -> Result<(), Failure> {
 fn lies(place: &Place) -> String {
     match place {
         Place::Pool(extent) => format!("{} bytes at {} of the pool", extent.len, extent.at),
-        Place::File(id) => format!("file {id} of tables or values"),
+        Place::File { tier: 0, id } => format!("file {id} of tables or values"),
+        Place::File { tier, id } => format!("file {id} of tables or values in tier {tier}"),
     }
 }
 
@@ -132,7 +133,7 @@ fn space_json(space: &SpaceReport) -> Value {
     };
     let place = |place: &Place| match place {
         Place::Pool(extent) => json!({ "offset": extent.at.get(), "bytes": extent.len }),
-        Place::File(id) => json!({ "table": id }),
+        Place::File { tier, id } => json!({ "table": id, "tier": tier }),
     };
     let owned =
         |owned: &Owned| json!({ "owner": owner(&owned.owner), "place": place(&owned.place) });

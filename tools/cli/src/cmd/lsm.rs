@@ -2,7 +2,10 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use strandline::{KeyspaceProperties, LevelProperties, TableProperties, ValueFileProperties};
+use strandline::{
+    KeyspaceProperties, LevelProperties, Properties, TableProperties, TierProperties,
+    ValueFileProperties,
+};
 
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
@@ -29,7 +32,7 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
     } else {
         for keyspace in &figures.keyspaces {
             out.line(format_args!("keyspace {}", keyspace::name(&keyspace.name)))?;
-            out.table(&rows(keyspace, Memory::of(&figures)))?;
+            out.table(&rows(keyspace, Memory::of(&figures), tiers(&figures)))?;
             if keyspace.subranges.len() > 1 {
                 out.table(&subranges(keyspace, context.form))?;
             }
@@ -43,7 +46,11 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
 }
 
 /// One row for each place, the newest data first.
-fn rows(keyspace: &KeyspaceProperties, memory: Memory) -> Vec<Vec<String>> {
+fn rows(
+    keyspace: &KeyspaceProperties,
+    memory: Memory,
+    tiers: &[TierProperties],
+) -> Vec<Vec<String>> {
     let heads = ["", "place", "what", "bytes", "entries", "deletions", "target"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     let mut row = |place: &str, what: String, figures: [String; 4]| {
@@ -87,7 +94,7 @@ fn rows(keyspace: &KeyspaceProperties, memory: Memory) -> Vec<Vec<String>> {
         let ranges = level.tables.iter().map(|table| table.range_deletes).sum();
         row(
             &format!("level {}", level.level),
-            tables(level, memory),
+            tables(level, memory, tiers),
             [
                 human::bytes(level.bytes()),
                 human::count(level.entries()),
@@ -143,19 +150,44 @@ fn subranges(keyspace: &KeyspaceProperties, form: Form) -> Vec<Vec<String>> {
 }
 
 /// The tables of a level, and what of them lies in memory.
-fn tables(level: &LevelProperties, memory: Memory) -> String {
+fn tables(level: &LevelProperties, memory: Memory, tiers: &[TierProperties]) -> String {
     let tables = human::plural(level.tables.len() as u64, "table");
     let memory = memory.word();
-    match level.pm_bytes() {
+    let mut text = match level.pm_bytes() {
         0 => tables,
         bytes if bytes == level.bytes() => format!("{tables} in {memory}"),
         bytes => format!("{tables}, {} in {memory}", human::bytes(bytes)),
+    };
+    for tier in tiers {
+        let there = |table: &&TableProperties| table.pm_at.is_none() && table.tier == tier.no;
+        let bytes: u64 = level.tables.iter().filter(there).map(|table| table.bytes).sum();
+        if bytes > 0 {
+            text.push_str(&format!(", {} in {}", human::bytes(bytes), tier.dir.display()));
+        }
     }
+    text
+}
+
+/// The directories of tables, where there are several.
+fn tiers(figures: &Properties) -> &[TierProperties] {
+    let tiers = figures.ssd.as_ref().map_or(&[][..], |ssd| &ssd.tiers);
+    if tiers.len() > 1 { tiers } else { &[] }
 }
 
 fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {
-    let heads =
-        ["", "level", "table", "PM offset", "bytes", "entries", "seqs", "first key", "last key"];
+    let heads = [
+        "",
+        "level",
+        "table",
+        "tier",
+        "reads",
+        "PM offset",
+        "bytes",
+        "entries",
+        "seqs",
+        "first key",
+        "last key",
+    ];
     let mut rows = vec![heads.map(String::from).to_vec()];
     for level in &keyspace.levels {
         rows.extend(level.tables.iter().map(|table| {
@@ -163,6 +195,8 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 String::new(),
                 level.level.to_string(),
                 table.id.to_string(),
+                table.tier.to_string(),
+                table.reads.to_string(),
                 table.pm_at.map_or_else(|| "-".into(), |at| at.to_string()),
                 table.bytes.to_string(),
                 table.entries.to_string(),
@@ -233,6 +267,7 @@ fn value_file_json(file: &ValueFileProperties) -> Value {
     json!({
         "id": file.id,
         "path": file.path.display().to_string(),
+        "tier": file.tier,
         "bytes": file.bytes,
         "live_bytes": file.live_bytes,
         "values": file.values,
@@ -256,6 +291,8 @@ fn table_json(table: &TableProperties, form: Form) -> Value {
     json!({
         "id": table.id,
         "path": table.path.display().to_string(),
+        "tier": table.tier,
+        "reads": table.reads,
         "pm_at": table.pm_at,
         "bytes": table.bytes,
         "entries": table.entries,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use strandline::{
     DeviceFigures, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures, Pages,
     Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
+    TierProperties,
 };
 
 use crate::context::Context;
@@ -199,6 +200,15 @@ fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), F
         Memory::Dram => "  in DRAM",
     };
     let limit = if ssd.limit == 0 { "no limit".into() } else { both(ssd.limit) };
+    if ssd.tiers.len() > 1 {
+        for tier in &ssd.tiers {
+            let limit =
+                if tier.limit == 0 { "what the device has".into() } else { both(tier.limit) };
+            let state = if tier.leaving { ", being emptied" } else { "" };
+            let text = format!("{}: {} of {limit}{state}", tier.dir.display(), both(tier.bytes));
+            out.rows(&[("  tier", text)])?;
+        }
+    }
     out.rows(&[
         ("  directory", ssd.dir.display().to_string()),
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
@@ -218,8 +228,12 @@ fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), F
         (
             "  compactions",
             format!(
-                "{} of level 0, {} of others, {} moves, {} failed",
-                compactions.level0, compactions.levels, compactions.moves, compactions.failed
+                "{} of level 0, {} of others, {} moves, {} to another tier, {} failed",
+                compactions.level0,
+                compactions.levels,
+                compactions.moves,
+                compactions.tier_moves,
+                compactions.failed
             ),
         ),
         (
@@ -449,6 +463,16 @@ fn wal_json(wal: &JournalFigures) -> Value {
     })
 }
 
+fn tier_json(tier: &TierProperties) -> Value {
+    json!({
+        "tier": tier.no,
+        "directory": tier.dir.display().to_string(),
+        "bytes": tier.bytes,
+        "limit": tier.limit,
+        "leaving": tier.leaving,
+    })
+}
+
 fn ssd_json(ssd: &SsdProperties) -> Value {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     json!({
@@ -456,6 +480,7 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
         "files": ssd.fs,
         "bytes": ssd.bytes,
         "limit": ssd.limit,
+        "tiers": ssd.tiers.iter().map(tier_json).collect::<Vec<Value>>(),
         "pm_bytes": ssd.pm_bytes,
         "pm_limit": ssd.pm_limit,
         "cache": {
@@ -472,6 +497,8 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
             "level0": compactions.level0,
             "levels": compactions.levels,
             "moves": compactions.moves,
+            "tier_moves": compactions.tier_moves,
+            "tier_move_bytes": compactions.tier_move_bytes,
             "failed": compactions.failed,
             "entries": compactions.entries,
             "read_bytes": compactions.read_bytes,

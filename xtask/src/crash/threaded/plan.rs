@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::planted::Bug;
 use sim::{Keys, Mode};
-use strandline::{Level0Form, WalIo, WalSync};
+use strandline::{Level0Form, Placement, WalIo, WalSync};
 
 use super::judge::{Limits, World};
 use super::setup::Setup;
@@ -44,6 +44,8 @@ const ENGINE: Engine = Engine {
     value_space: 150,
     pm_tables: 0,
     ssd_size: 0,
+    tiers: &[],
+    placement: Placement::Benefit,
     log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,

@@ -3,6 +3,6 @@
 pub(crate) mod cpu;
 pub(crate) mod engine;
 pub(crate) mod output;
-mod sink;
+pub(crate) mod sink;
 pub(crate) mod values;
 mod versions;

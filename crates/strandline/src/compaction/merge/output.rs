@@ -9,7 +9,7 @@ use base::planted::{self, Bug};
 use base::{Result, Seq};
 use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
-use crate::compaction::merge::sink::{SinkOptions, TableSink};
+use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
 use crate::compaction::merge::values::{MergeValues, ValueOutput};
 use crate::compaction::policy::pick::OVERLAP_MAX;
 use crate::compaction::policy::placement::OutputTier;
@@ -23,6 +23,7 @@ use crate::tree::names::FileName;
 use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::OWN;
 use crate::tree::verify;
 
 /// A table is cut, too, when it refers to so many times its size in value files: then a collection rewrites few references beside
@@ -36,6 +37,8 @@ pub(crate) struct OutputOptions {
     pub keyspace_name: String,
     pub level: u8,
     pub tier: OutputTier,
+    /// How fast a tier its files belong in: 0 is the fastest.
+    pub rank: usize,
     /// The purpose of the room in files that it takes.
     pub writes: Writes,
     /// Bytes at which a table is cut.
@@ -88,8 +91,9 @@ struct OpenOutput {
 impl OutputOptions {
     /// Where its tables go.
     fn sink(&self) -> SinkOptions {
-        let OutputOptions { tier, writes, table_bytes, .. } = *self;
-        SinkOptions { tier, expected: table_bytes, writes, rate: self.rate.clone() }
+        let OutputOptions { tier, rank, writes, table_bytes, .. } = *self;
+        let to = FileTier::Rank(rank);
+        SinkOptions { tier, to, expected: table_bytes, writes, rate: self.rate.clone() }
     }
 }
 
@@ -285,6 +289,10 @@ impl Output {
         let desc = TableDesc {
             id,
             extent: written.space.extent(),
+            tier: match written.space.extent() {
+                Some(_) => OWN,
+                None => written.space.place().tier,
+            },
             keyspace: self.options.keyspace,
             level: self.options.level,
             len: summary.len,
@@ -302,7 +310,7 @@ impl Output {
         };
         planted::step("read a table back");
         verify::verify(&*self.tables.open(&desc, None)?, desc.len, desc.sum)?;
-        Ok(NewTable { desc, space: written.space, values: Vec::new() })
+        Ok(NewTable { desc, space: written.space, values: Vec::new(), reads: 0 })
     }
 
     /// Ends the last table and value file, and hands all tables over, each with the value files that it refers to.

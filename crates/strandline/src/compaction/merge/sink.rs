@@ -1,21 +1,21 @@
-//! Takes the bytes of a table: into a file at once, or, if the table belongs in persistent memory, into a buffer that becomes
-//! an extent when the table ends.
+//! Takes the bytes of a table: into a file at once, in the tier where it belongs or the next with room, or, if the table belongs in
+//! persistent memory, into a buffer that becomes an extent when the table ends.
 //!
 //! An extent is so taken once, of the right length, and written and fenced by one thread, whichever threads carried the
 //! merge on (I-PM-3). A table that outgrows the longest extent, or finds no room at its end, goes to a file after all.
 
 use std::sync::Arc;
 
-use base::Result;
 use base::checksum::Sum;
 use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
 use ssd::Append;
 use sst::{Sink, WriterOptions};
 
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::throttle::rate::RateLimit;
 use crate::tree::memory::PmTables;
-use crate::tree::names::FileName;
+use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
@@ -27,6 +27,8 @@ const BUFFER: usize = 1 << 20;
 #[derive(Clone)]
 pub(crate) struct SinkOptions {
     pub tier: OutputTier,
+    /// Where its file goes.
+    pub to: FileTier,
     /// Bytes that it will have, about.
     pub expected: u64,
     /// The purpose of the room in files that it takes.
@@ -35,12 +37,25 @@ pub(crate) struct SinkOptions {
     pub rate: Option<Arc<RateLimit>>,
 }
 
+/// The tier of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FileTier {
+    /// One so fast, or the next with room: 0 is the fastest.
+    Rank(usize),
+    /// This one.
+    Tier(u32),
+}
+
 /// A table or value file being written.
 pub(crate) struct TableSink {
     tables: Arc<Tables>,
-    name: FileName,
+    place: FilePlace,
     space: TableSpace,
     to: To,
+    /// Where it was to go.
+    belongs: FileTier,
+    /// Bytes that the file has.
+    written: u64,
     buffer: Vec<u8>,
     sum: Sum,
     writes: Writes,
@@ -66,19 +81,26 @@ impl TableSink {
         name: FileName,
         options: SinkOptions,
     ) -> Result<TableSink> {
-        let SinkOptions { tier, expected, writes, rate } = options;
+        let SinkOptions { tier, to: to_tier, expected, writes, rate } = options;
         let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
         // If anything fails from here on, its drop removes the file.
-        let space = TableSpace::file(tables, name);
+        let in_tier = match to_tier {
+            FileTier::Rank(rank) => tables.tiers.place(rank, expected).no(),
+            FileTier::Tier(no) => no,
+        };
+        let place = FilePlace { tier: in_tier, name };
+        let space = TableSpace::file(tables, place);
         let to = match memory.filter(has_room) {
             Some(memory) => To::Memory(Arc::clone(memory)),
-            None => To::File(tables.create(name)?),
+            None => To::File(tables.create(place)?),
         };
         Ok(TableSink {
             tables: Arc::clone(tables),
-            name,
+            place,
             space,
+            belongs: to_tier,
+            written: 0,
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
             sum: Sum::default(),
@@ -105,14 +127,50 @@ impl TableSink {
 
     fn flush(&mut self) -> Result<()> {
         if let To::Memory(_) = &self.to {
-            self.to = To::File(self.tables.create(self.name)?);
+            self.to = To::File(self.tables.create(self.place)?);
         }
         self.space.take(self.buffer.len() as u64, self.writes)?;
         self.charge_rate();
-        if let To::File(file) = &mut self.to {
-            file.append(&self.buffer)?;
+        while let To::File(file) = &mut self.to {
+            match file.append(&self.buffer) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::NoSpace => self.go_on_elsewhere(error)?,
+                Err(error) => return Err(error),
+            }
         }
+        self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        Ok(())
+    }
+
+    /// Takes what the file has to a file in another tier, since the device is full: a write that failed is not tried again.
+    ///
+    /// # Errors
+    /// `full`, where no other tier has room, and those of reading and writing.
+    fn go_on_elsewhere(&mut self, full: Error) -> Result<()> {
+        let tiers = &self.tables.tiers;
+        tiers.get(self.place.tier).into_iter().for_each(|tier| tier.note_device(0));
+        let FileTier::Rank(rank) = self.belongs else { return Err(full) };
+        let tier = tiers.place(rank, self.written + self.buffer.len() as u64).no();
+        let place = FilePlace { tier, ..self.place };
+        if self.tables.is_used(place) {
+            return Err(full);
+        }
+        let mut space = TableSpace::file(&self.tables, place);
+        space.take(self.written + self.buffer.len() as u64, self.writes)?;
+        let mut to = self.tables.create(place)?;
+        if self.written > 0 {
+            let from = self.tables.open_file(self.place)?;
+            let mut chunk = vec![0; BUFFER.min(self.written as usize)];
+            while to.len() < self.written {
+                let at = to.len();
+                let len = chunk.len().min((self.written - at) as usize);
+                from.read_at(at, &mut chunk[..len])?;
+                to.append(&chunk[..len])?;
+            }
+        }
+        // The old file goes with its space.
+        (self.place, self.space, self.to) = (place, space, To::File(to));
         Ok(())
     }
 
@@ -124,7 +182,7 @@ impl TableSink {
 
     /// Makes all of it durable.
     pub(crate) fn end(mut self) -> Result<WrittenTable> {
-        let unsynced = match self.name {
+        let unsynced = match self.place.name {
             FileName::Table(_) => planted::is(Bug::SkipTableSync),
             FileName::Values(_) => planted::is(Bug::SkipValueSync),
         };
@@ -200,8 +258,13 @@ mod tests {
     fn written(tables: &Arc<Tables>, place: OutputTier, len: usize) -> TableSpace {
         let id = tables.take_id();
         let name = FileName::Table(id);
-        let options =
-            SinkOptions { tier: place, expected: 1000, writes: Writes::Levels, rate: None };
+        let options = SinkOptions {
+            tier: place,
+            to: FileTier::Rank(0),
+            expected: 1000,
+            writes: Writes::Levels,
+            rate: None,
+        };
         let mut sink = TableSink::new(tables, name, options).expect("begins");
         let bytes: Vec<u8> = (0..len).map(|at| at as u8 ^ id as u8).collect();
         bytes.chunks(100).for_each(|piece| sink.append(piece).expect("append"));
@@ -217,7 +280,11 @@ mod tests {
                 assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
             }
             _ => {
-                let file = tables.table_dir.fs.open(&tables.path(name)).expect("open");
+                let file = tables
+                    .table_dir
+                    .fs
+                    .open(&tables.path(FilePlace { tier: 0, name }))
+                    .expect("open");
                 assert_eq!(file.len(), len as u64);
                 file.read_at(0, &mut read).expect("read");
             }

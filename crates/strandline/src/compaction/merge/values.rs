@@ -175,7 +175,13 @@ impl ValueOutput {
         let id = writer.file();
         let (sink, summary) = writer.finish()?;
         let written = sink.end()?;
-        let desc = ValueFileDesc { id, len: summary.len, sum: written.sum, values: summary.values };
+        let desc = ValueFileDesc {
+            id,
+            tier: written.space.place().tier,
+            len: summary.len,
+            sum: written.sum,
+            values: summary.values,
+        };
         let file = ValueFile::new(desc, written.space);
         planted::step("read a value file back");
         verify::verify(&*file.file()?.0, file.desc.len, file.desc.sum)?;

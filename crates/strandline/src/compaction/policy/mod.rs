@@ -7,3 +7,4 @@ pub(crate) mod placement;
 mod relief;
 #[cfg(test)]
 mod schedule;
+pub(crate) mod tiering;

@@ -153,7 +153,10 @@ impl Compaction {
             figures.moves += 1;
             return;
         }
-        if self.inputs.is_level0() {
+        if self.reason == CompactionReason::Tier {
+            figures.tier_moves += 1;
+            figures.tier_move_bytes += written.files;
+        } else if self.inputs.is_level0() {
             figures.level0 += 1;
         } else {
             figures.levels += 1;

@@ -169,6 +169,7 @@ impl fmt::Display for CompactionReason {
             CompactionReason::Level0 => "level0",
             CompactionReason::Levels => "levels",
             CompactionReason::Garbage => "garbage",
+            CompactionReason::Tier => "tier",
             CompactionReason::Expired => "expired",
             CompactionReason::Manual => "manual",
         })

@@ -1,0 +1,277 @@
+//! Tables and tiers: where new files go, and moves from tier to tier. A move is a compaction of one table that is copied as it is, under
+//! its number (I-TIER-2): claim, edit, View and end are those of any other.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+
+use crate::compaction::merge::engine::{MergeTask, Poll};
+use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
+use crate::compaction::policy::placement::OutputTier;
+use crate::compaction::policy::tiering::{
+    FileFacts, TierFacts, TierMove, pick_move, rank_of_level, rank_of_new,
+};
+use crate::compaction::run::DueWork;
+use crate::compaction::under_way::inputs::Inputs;
+use crate::compaction::under_way::{Compaction, CompactionPart, Compactions};
+use crate::engine::Engine;
+use crate::hooks::events::CompactionReason;
+use crate::keyspace::KeyspaceState;
+use crate::options::Placement;
+use crate::tree::Tree;
+use crate::tree::desc::{LEVELS, TableDesc};
+use crate::tree::names::{FileName, FilePlace};
+use crate::tree::room::Writes;
+use crate::tree::space::NewTable;
+use crate::tree::table::Table;
+use crate::tree::tables::Tables;
+use crate::tree::tiers::Tier;
+use crate::tree::verify;
+
+/// Bytes that a move copies at a time.
+const CHUNK: u64 = 256 << 10;
+/// Tables cool once so many blocks were read at least.
+const COOL_MIN: u64 = 1 << 12;
+/// Bytes that a read brings, about.
+const BLOCK: u64 = 4 << 10;
+
+/// A table of the store, in a file.
+struct Placed {
+    space: Arc<KeyspaceState>,
+    level: usize,
+    table: Arc<Table>,
+    /// The tier of its level, where tables go by that.
+    belongs: Option<usize>,
+}
+
+impl Engine {
+    /// How fast a tier the files of a compaction of `inputs` into level `into` belong in.
+    pub(crate) fn file_rank(&self, tree: &Tree, inputs: &Inputs, into: usize) -> usize {
+        let Some(tables) = self.tables.as_ref().filter(|tables| tables.tiers.are_several()) else {
+            return 0;
+        };
+        let tiers = tier_facts(tables);
+        match self.options.placement {
+            Placement::Level => ranks_of_levels(&tiers, tree)[into - 1],
+            Placement::Benefit => {
+                let bytes = tables.room.cut_at().min(inputs.bytes().max(1));
+                let among =
+                    inputs.tables.iter().map(|(_, table)| (table.heat.get(), table.desc.len));
+                let (reads, of) = among.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+                let reads = share_of(reads, bytes.min(of), of);
+                let (rank, belongs) = (tiers.len(), None);
+                let new = FileFacts { rank, level: into, bytes, reads, belongs, busy: false };
+                let placed = self.placed(&tiers);
+                let files: Vec<FileFacts> =
+                    placed.iter().map(|placed| file_facts(tables, placed)).collect();
+                rank_of_new(&tiers, &files, &new)
+            }
+        }
+    }
+
+    /// All tables that are files.
+    fn placed(&self, tiers: &[TierFacts]) -> Vec<Placed> {
+        let mut all = Vec::new();
+        for space in self.keyspaces.all() {
+            if space.damage.get().is_some() || space.dropped.load(Relaxed) {
+                continue;
+            }
+            let tree = space.tree();
+            let by_level = self.options.placement == Placement::Level;
+            let ranks = by_level.then(|| ranks_of_levels(tiers, &tree));
+            for (level, table) in tree.tables().filter(|(_, table)| !table.is_in_memory()) {
+                let belongs = ranks.map(|ranks| ranks[level - 1]);
+                let (space, table) = (Arc::clone(&space), Arc::clone(table));
+                all.push(Placed { space, level, table, belongs });
+            }
+        }
+        all
+    }
+
+    /// Begins to move a table to another tier, if one belongs there. One moves at a time.
+    pub(crate) fn begin_tier_move(&self, compactions: &mut Compactions) -> DueWork {
+        let Some(tables) = self.tables.as_ref().filter(|tables| tables.tiers.are_several()) else {
+            return DueWork::Nothing;
+        };
+        let moves = |each: &Arc<Compaction>| each.reason == CompactionReason::Tier;
+        if self.pauses(compactions) || compactions.under_way.iter().any(moves) {
+            return DueWork::Nothing;
+        }
+        let tiers = tier_facts(tables);
+        let placed = self.placed(&tiers);
+        cool(tables, &placed);
+        let files: Vec<FileFacts> =
+            placed.iter().map(|placed| file_facts(tables, placed)).collect();
+        let Some(TierMove { file, to }) = pick_move(&tiers, &files) else {
+            return DueWork::Nothing;
+        };
+        let (placed, to) = (&placed[file], tables.tiers.iter().nth(to));
+        let Some(to) = to else { return DueWork::Nothing };
+        self.begin_noted(compactions, &placed.space, |compactions| {
+            self.begin_copy(tables, compactions, placed, to)
+        })
+    }
+
+    fn begin_copy(
+        &self,
+        tables: &Arc<Tables>,
+        compactions: &Compactions,
+        placed: &Placed,
+        to: &Tier,
+    ) -> Result<Option<Arc<Compaction>>> {
+        let Placed { space, level, table, .. } = placed;
+        let bounds = table.desc.bounds();
+        let ignores_used = planted::is(Bug::TierMoveIgnoresUsed);
+        let arrives = compactions.arriving(space, *level).any(|each| each.overlaps(bounds));
+        let place = FilePlace { tier: to.no(), name: FileName::Table(table.desc.id) };
+        // What it once had there may have yet to go, with its last reader.
+        if arrives || tables.is_used(place) && !ignores_used {
+            return Ok(None);
+        }
+        let inputs = Inputs::claim(None, [(*level, Arc::clone(table))].into_iter());
+        let Some(inputs) = inputs else { return Ok(None) };
+        let task = CopyTask::new(tables, table, *level, to.no(), self)?;
+        let part = CompactionPart { task: Some(Box::new(task)), made: Vec::new() };
+        Ok(Some(Arc::new(Compaction {
+            space: Arc::clone(space),
+            into: *level,
+            bounds: bounds.to_owned(),
+            left: AtomicUsize::new(1),
+            parts: vec![Mutex::new(part)],
+            failure: OnceLock::new(),
+            entries: table.desc.entries,
+            collected: 0,
+            reason: CompactionReason::Tier,
+            inputs,
+            begun: Instant::now(),
+            told: OnceLock::new(),
+        })))
+    }
+}
+
+/// The tier of each level of a keyspace, where tables go by that.
+fn ranks_of_levels(tiers: &[TierFacts], tree: &Tree) -> [usize; LEVELS] {
+    let mut sizes = [0; LEVELS];
+    tree.tables().for_each(|(number, table)| sizes[number - 1] += table.desc.weight());
+    std::array::from_fn(|at| rank_of_level(tiers, &sizes, at + 1))
+}
+
+/// `reads` of `whole` bytes, for `part` of them.
+pub(crate) fn share_of(reads: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(reads) * u128::from(part) / u128::from(whole.max(1))) as u64
+}
+
+fn file_facts(tables: &Tables, placed: &Placed) -> FileFacts {
+    let Placed { level, table, belongs, .. } = placed;
+    FileFacts {
+        rank: tables.tiers.rank(table.desc.tier),
+        level: *level,
+        bytes: table.desc.len,
+        reads: if belongs.is_none() { table.heat.get() } else { 0 },
+        belongs: *belongs,
+        busy: table.busy.is_taken(),
+    }
+}
+
+fn tier_facts(tables: &Tables) -> Vec<TierFacts> {
+    let facts = tables.tiers.iter().map(|tier| TierFacts {
+        limit: tier.limit(),
+        taken: tier.taken(),
+        open: tier.is_open(),
+    });
+    facts.collect()
+}
+
+/// Lets tables cool once as much was read as there is.
+fn cool(tables: &Tables, placed: &[Placed]) {
+    let reads: u64 = placed.iter().map(|placed| placed.table.heat.get()).sum();
+    if reads > (2 * tables.room.taken() / BLOCK).max(COOL_MIN) {
+        placed.iter().for_each(|placed| placed.table.heat.cool());
+    }
+}
+
+/// Copies a table to another tier.
+struct CopyTask {
+    tables: Arc<Tables>,
+    table: Arc<Table>,
+    level: usize,
+    source: Arc<dyn ssd::Read>,
+    sink: Option<TableSink>,
+    at: u64,
+}
+
+impl CopyTask {
+    fn new(
+        tables: &Arc<Tables>,
+        table: &Arc<Table>,
+        level: usize,
+        to: u32,
+        engine: &Engine,
+    ) -> Result<CopyTask> {
+        let source = table.bytes()?;
+        let options = SinkOptions {
+            tier: OutputTier::Ssd,
+            to: FileTier::Tier(to),
+            expected: table.desc.len,
+            writes: Writes::Levels,
+            rate: engine.background.rate.clone(),
+        };
+        let sink = TableSink::new(tables, FileName::Table(table.desc.id), options)?;
+        Ok(CopyTask {
+            tables: Arc::clone(tables),
+            table: Arc::clone(table),
+            level,
+            source,
+            sink: Some(sink),
+            at: 0,
+        })
+    }
+
+    fn end(&mut self, sink: TableSink) -> Result<NewTable> {
+        let written = sink.end()?;
+        let desc = &self.table.desc;
+        if written.sum != desc.sum {
+            let text = format!(
+                "{} has other bytes than were written; restore it, or save the rest with `strandline repair`",
+                self.table.lies_in().display()
+            );
+            return Err(Error::corruption("move table", text));
+        }
+        let tier = written.space.place().tier;
+        let desc = TableDesc { tier, ..self.table.desc_at(self.level) };
+        planted::step("read a table back");
+        verify::verify(&*self.tables.open(&desc, None)?, desc.len, desc.sum)?;
+        let values = self.table.values.clone();
+        Ok(NewTable { desc, space: written.space, values, reads: 0 })
+    }
+}
+
+impl MergeTask for CopyTask {
+    fn poll(&mut self, _entries: usize) -> Result<Poll> {
+        planted::step("move a table");
+        let Some(mut sink) = self.sink.take() else {
+            return Err(Error::new(ErrorKind::Internal, "move table", "the copy has ended"));
+        };
+        let left = self.table.desc.len - self.at;
+        let mut chunk = vec![0; left.min(CHUNK) as usize];
+        self.source.read_at(self.at, &mut chunk)?;
+        sst::Sink::append(&mut sink, &chunk)?;
+        self.at += chunk.len() as u64;
+        if self.at < self.table.desc.len {
+            self.sink = Some(sink);
+            return Ok(Poll::Working);
+        }
+        self.end(sink).map(|made| Poll::Done(vec![made]))
+    }
+
+    fn passed(&self) -> u64 {
+        share_of(self.table.desc.entries, self.at, self.table.desc.len)
+    }
+
+    fn cancel(&mut self) {
+        self.sink = None;
+    }
+}

@@ -1,0 +1,169 @@
+//! Which directories are the tiers of a store: what its file `STORE` and the option `tiers` say, and what is in them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result};
+use ssd::Fs;
+
+use crate::engine::Access;
+use crate::open::ground::Ground;
+use crate::open::store_file::{Identity, StoredTier};
+use crate::open::{choose, same_file};
+use crate::options::{Options, TierSource};
+use crate::tree::names::FileName;
+use crate::tree::owner::{self, DirClaim};
+use crate::tree::tables::TableDir;
+use crate::tree::tiers::{OWN, TierDir, TierUse};
+
+/// A directory of a store, whichever of its tiers it is.
+#[derive(Clone)]
+pub(crate) struct GivenTier {
+    pub at: TableDir,
+    pub size: u64,
+    pub use_: TierUse,
+}
+
+/// The directories that the store at `path` names besides its own, and those of the options; what the options change is
+/// written to the file `STORE` of an open for writing. Empty: the own directory is the only one.
+pub(super) fn of_store(
+    ground: &dyn Ground,
+    path: &Path,
+    named: &mut Identity,
+    options: &Options,
+    access: Access,
+    pool: impl Fn() -> Result<u64>,
+) -> Result<Vec<GivenTier>> {
+    let fs = ground.tables(options);
+    let wanted = match &options.tiers {
+        TierSource::Auto => named.tiers.clone(),
+        TierSource::Dirs(_) if named.ssd.is_none() => {
+            let text = "tiers are for tables, which this store has none of; give ssd a directory";
+            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+        }
+        TierSource::Dirs(dirs) => {
+            let given = dirs.iter().map(|given| {
+                let dir = choose::within(path, &given.dir)?;
+                Ok(StoredTier { dir, size: given.size, use_: TierUse::Open })
+            });
+            let mut wanted = given.collect::<Result<Vec<StoredTier>>>()?;
+            // What is left out leaves, if it has anything.
+            for tier in &named.tiers {
+                let at = path.join(&tier.dir);
+                let is_own = named.ssd.as_ref().is_some_and(|own| same_file(&path.join(own), &at));
+                let stays = wanted.iter().any(|each| same_file(&path.join(&each.dir), &at));
+                if !stays && !is_own {
+                    wanted.push(StoredTier { use_: TierUse::Leaving, ..tier.clone() });
+                }
+            }
+            wanted
+        }
+    };
+    let mut wanted = wanted;
+    if access == Access::Write && wanted.iter().any(|tier| tier.use_ == TierUse::Leaving) {
+        let pool = pool()?;
+        wanted.retain(|tier| {
+            let at = TableDir { fs: fs.clone(), dir: path.join(&tier.dir) };
+            let is_empty =
+                tier.use_ == TierUse::Leaving && at.present().is_ok_and(|all| all.is_empty());
+            if is_empty {
+                at.give_up(pool);
+            }
+            !is_empty
+        });
+    }
+    if access == Access::Write && wanted != named.tiers {
+        let pool = pool()?;
+        for tier in wanted.iter().filter(|tier| tier.use_ == TierUse::Open) {
+            refuse_foreign(&*fs, &path.join(&tier.dir), pool)?;
+        }
+        named.tiers.clone_from(&wanted);
+        named.write(&*ground.names(), path)?;
+    }
+    let given = wanted.into_iter().map(|StoredTier { dir, size, use_ }| GivenTier {
+        at: TableDir { fs: fs.clone(), dir: path.join(dir) },
+        size,
+        use_,
+    });
+    Ok(given.collect())
+}
+
+/// The directories of the options, for a store that no file names.
+pub(crate) fn of_options(fs: &Arc<dyn Fs>, options: &Options) -> Vec<GivenTier> {
+    let TierSource::Dirs(dirs) = &options.tiers else { return Vec::new() };
+    let given = dirs.iter().map(|given| GivenTier {
+        at: TableDir { fs: fs.clone(), dir: given.dir.clone() },
+        size: given.size,
+        use_: TierUse::Open,
+    });
+    given.collect()
+}
+
+/// Refuses a directory with tables that are not the store's.
+fn refuse_foreign(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
+    let names = match fs.list(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    let has_tables = names.iter().any(|name| FileName::parse(name).is_some());
+    if owner::is_claimed(fs, dir, Some(pool))? || !has_tables {
+        return Ok(());
+    }
+    let text = format!(
+        "{} holds tables of another store; name an empty directory in tiers",
+        dir.display()
+    );
+    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+}
+
+/// Tells which tier of the store of `pool` each directory is, from the file in it (I-TIER-1); one that has none yet gets the next
+/// number. `own` is the store's own directory: the last tier, or where it stands in the list.
+///
+/// # Errors
+/// `InvalidArgument` where a directory is another store's, or two are the same tier; `Corruption` where that cannot be told.
+pub(crate) fn numbered(own: &TableDir, given: Vec<GivenTier>, pool: u64) -> Result<Vec<TierDir>> {
+    let mut dirs = Vec::new();
+    let mut fresh = Vec::new();
+    for GivenTier { at, size, use_ } in given {
+        if same_file(&at.dir, &own.dir) {
+            dirs.push(TierDir { no: OWN, at: own.clone(), size, use_: TierUse::Open });
+            continue;
+        }
+        let claimed = owner::is_claimed(&*at.fs, &at.dir, Some(pool))?;
+        let found = if claimed { owner::read(&*at.fs, &at.dir)? } else { None };
+        let no = found.map_or(OWN, |DirClaim { tier, .. }| tier);
+        let no = if planted::is(Bug::TierByPosition) { dirs.len() as u32 + 1 } else { no };
+        if found.is_none() {
+            fresh.push(dirs.len());
+        } else if no == OWN {
+            return Err(twice(&at.dir, &own.dir, OWN));
+        }
+        dirs.push(TierDir { no, at, size, use_ });
+    }
+    if !dirs.iter().any(|dir| dir.no == OWN && same_file(&dir.at.dir, &own.dir)) {
+        dirs.push(TierDir::own(own.clone()));
+    }
+    let mut last = dirs.iter().map(|dir| dir.no).max().unwrap_or(OWN);
+    for at in fresh {
+        last += 1;
+        dirs[at].no = last;
+    }
+    for (at, dir) in dirs.iter().enumerate() {
+        if let Some(other) = dirs[..at].iter().find(|other| other.no == dir.no) {
+            return Err(twice(&other.at.dir, &dir.at.dir, dir.no));
+        }
+    }
+    Ok(dirs)
+}
+
+fn twice(one: &Path, other: &Path, no: u32) -> Error {
+    let text = format!(
+        "{} and {} both are tier {no} of this store (the file {} in each says so); leave one out of tiers, and remove the file in it \
+         if no table is there",
+        one.display(),
+        other.display(),
+        owner::NAME
+    );
+    Error::new(ErrorKind::InvalidArgument, "open", text)
+}

@@ -1,0 +1,172 @@
+//! Tiers of files: directories of tables and value files on devices of different speed, fastest first. The store's own directory
+//! is one of them, and the only one of most stores.
+//!
+//! **I-TIER-1** The manifest names a file by its tier and its number. Which tier a directory is stands in its file `OWNER`, so
+//! the order of a list, or another path, changes nothing.
+//! **I-TIER-2** A file that moves keeps its number. Its copy is whole, synced and compared, and its name durable, before the edit
+//! that names it there; the one that it replaces goes as a dropped table does (I-TREE-4).
+//! **I-TIER-3** A directory is given up only once no edit names a file in it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::tables::TableDir;
+
+/// The store's own directory of tables.
+pub(crate) const OWN: u32 = 0;
+
+/// Whether new files go to a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TierUse {
+    Open,
+    /// What is there moves elsewhere: an option leaves it out.
+    Leaving,
+}
+
+/// Which directory a tier is, and how much it takes.
+#[derive(Clone)]
+pub(crate) struct TierDir {
+    /// Names it in the manifest, and in the directory.
+    pub no: u32,
+    pub at: TableDir,
+    /// Bytes that files there may take; 0: what the device has.
+    pub size: u64,
+    pub use_: TierUse,
+}
+
+impl TierDir {
+    /// The store's own directory, without a limit of its own.
+    pub(crate) fn own(at: TableDir) -> TierDir {
+        TierDir { no: OWN, at, size: 0, use_: TierUse::Open }
+    }
+}
+
+/// A tier, and what its files take.
+pub(crate) struct Tier {
+    pub dir: TierDir,
+    taken: AtomicU64,
+    /// Bytes that the device had for files, present ones included, when it was asked last.
+    device: AtomicU64,
+    /// Bytes of files that were removed since the directory was synced for that.
+    pub(super) removed: AtomicU64,
+}
+
+impl Tier {
+    fn new(dir: TierDir) -> Tier {
+        let (taken, removed) = (AtomicU64::new(0), AtomicU64::new(0));
+        Tier { dir, taken, device: AtomicU64::new(u64::MAX), removed }
+    }
+
+    pub(crate) fn no(&self) -> u32 {
+        self.dir.no
+    }
+
+    /// Whether new files go there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.dir.use_ == TierUse::Open
+    }
+
+    /// Bytes that files there may take.
+    pub(crate) fn limit(&self) -> u64 {
+        let size = if self.dir.size == 0 { u64::MAX } else { self.dir.size };
+        size.min(self.device.load(Relaxed))
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    /// Bytes that more files may take.
+    pub(crate) fn left(&self) -> u64 {
+        self.limit().saturating_sub(self.taken())
+    }
+
+    pub(super) fn count(&self, len: u64) {
+        self.taken.fetch_add(len, Relaxed);
+    }
+
+    pub(super) fn give_back(&self, len: u64) {
+        self.taken.fetch_sub(len, Relaxed);
+    }
+
+    /// Notes how many bytes more the device takes: none, once a write there failed for want of room.
+    pub(crate) fn note_device(&self, free: u64) {
+        self.device.store(self.taken().saturating_add(free), Relaxed);
+    }
+}
+
+/// All tiers of a store, fastest first.
+pub(crate) struct Tiers {
+    all: Vec<Tier>,
+}
+
+impl Tiers {
+    pub(crate) fn new(dirs: Vec<TierDir>) -> Tiers {
+        Tiers { all: dirs.into_iter().map(Tier::new).collect() }
+    }
+
+    /// Fastest first.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Tier> {
+        self.all.iter()
+    }
+
+    /// Whether there are several.
+    #[inline]
+    pub(crate) fn are_several(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    pub(crate) fn get(&self, no: u32) -> Option<&Tier> {
+        self.all.iter().find(|tier| tier.no() == no)
+    }
+
+    /// How fast a tier is among the others: 0 is the fastest. Of one that is not there, slower than all.
+    pub(crate) fn rank(&self, no: u32) -> usize {
+        self.all.iter().position(|tier| tier.no() == no).unwrap_or(self.all.len())
+    }
+
+    /// The tier for a file of about `len` bytes that belongs in the tier of this rank: that one, or else the next slower one with
+    /// room, or else the next faster one. Where none has room, the room of the store is asked, and refuses.
+    pub(crate) fn place(&self, rank: usize, len: u64) -> &Tier {
+        let (faster, slower) = self.all.split_at(rank.min(self.all.len() - 1));
+        let in_order = || slower.iter().chain(faster.iter().rev()).filter(|tier| tier.is_open());
+        let has_room = |tier: &&Tier| tier.left() >= len;
+        in_order().find(has_room).or_else(|| in_order().next()).unwrap_or(&slower[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn tiers(sizes: &[(u64, TierUse)]) -> Tiers {
+        let fs: Arc<dyn ssd::Fs> = Arc::new(ssd::Memory::default());
+        let dir = |no: usize| TableDir { fs: Arc::clone(&fs), dir: format!("/{no}").into() };
+        let all = sizes.iter().enumerate();
+        let all = all.map(|(no, (size, use_))| TierDir {
+            no: no as u32,
+            at: dir(no),
+            size: *size,
+            use_: *use_,
+        });
+        Tiers::new(all.collect())
+    }
+
+    #[test]
+    fn a_file_goes_where_it_belongs_or_to_the_next_with_room() {
+        let (open, leaving) = (TierUse::Open, TierUse::Leaving);
+        let tiers = tiers(&[(100, open), (0, leaving), (100, open), (100, open)]);
+        let place = |rank, len| tiers.place(rank, len).no();
+        assert_eq!((place(0, 100), place(2, 100), place(3, 100), place(9, 1)), (0, 2, 3, 3));
+        assert_eq!(place(1, 1), 2, "one that is to be emptied takes nothing new");
+        tiers.all[2].count(60);
+        assert_eq!((place(2, 40), place(2, 41)), (2, 3));
+        tiers.all[3].note_device(30);
+        assert_eq!((place(2, 41), place(3, 31)), (0, 2), "then a faster one, the nearest first");
+        assert_eq!(place(3, 101), 3, "no room anywhere");
+        tiers.all[2].give_back(60);
+        assert_eq!((tiers.all[2].left(), tiers.all[1].limit()), (100, u64::MAX));
+    }
+}
