@@ -298,19 +298,17 @@ impl Import<'_> {
         family: &Family,
     ) -> Result<BTreeMap<u64, Arc<ValueFile>>> {
         let mut linked = BTreeMap::new();
-        for number in family.blobs.keys() {
-            let name = FileName::Values(*number);
+        for number in family.live_blobs() {
+            let name = FileName::Values(number);
             let (from, to) = (self.from.join(name.text()), tables.path(name));
-            if let Err(error) = self.fs.link(&from, &to) {
-                if error.kind() == ErrorKind::NotFound {
-                    return Err(error);
-                }
-                copy(&**self.fs, &*self.fs.open(&from)?, &to)?;
+            let source = self.fs.open(&from)?;
+            let values = walk_values(&File(Arc::clone(&source)), |_| ())?;
+            if self.fs.link(&from, &to).is_err() {
+                copy(&**self.fs, &*source, &to)?;
             }
-            let file = self.fs.open(&to)?;
-            let values = walk_values(&File(Arc::clone(&file)), |_| ())?;
-            let desc = ValueFileDesc { id: *number, len: file.len(), sum: sum(&*file)?, values };
-            linked.insert(*number, tables.claim_values(&desc));
+            let (len, sum) = (source.len(), sum(&*self.fs.open(&to)?)?);
+            let desc = ValueFileDesc { id: number, len, sum, values };
+            linked.insert(number, tables.claim_values(&desc));
         }
         Ok(linked)
     }

@@ -1,6 +1,6 @@
 //! What a database of RocksDB has, as its manifest tells it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::{Error, ErrorKind, Result};
@@ -30,8 +30,30 @@ pub(super) struct Family {
     comparator: Option<String>,
     /// Tables, by their numbers.
     pub files: BTreeMap<u64, NewFile>,
-    /// Value files, by their numbers.
-    pub blobs: BTreeMap<u64, BlobFile>,
+    /// Value files, by their numbers, those that went unsaid included.
+    blobs: BTreeMap<u64, BlobState>,
+}
+
+/// A value file, and how many of its values no table refers to.
+#[derive(Debug, PartialEq, Eq)]
+struct BlobState {
+    file: BlobFile,
+    garbage: u64,
+}
+
+impl Family {
+    /// Numbers of the value files that are still there. No edit says that one goes: it does when all of it is garbage and it is
+    /// the oldest of no table, or when it is older than the oldest of all tables.
+    pub(super) fn live_blobs(&self) -> Vec<u64> {
+        let oldest: BTreeSet<u64> =
+            self.files.values().filter_map(|file| file.oldest_blob_file).collect();
+        let Some(first) = oldest.first() else { return Vec::new() };
+        let from_first = self.blobs.range(first..);
+        let lives = |(number, state): &(&u64, &BlobState)| {
+            state.garbage < state.file.values || oldest.contains(number)
+        };
+        from_first.filter(lives).map(|(number, _)| *number).collect()
+    }
 }
 
 impl Database {
@@ -119,7 +141,18 @@ impl Database {
         };
         family.log_number = family.log_number.max(edit.log_number.unwrap_or_default());
         family.comparator = edit.comparator.or(family.comparator.take());
-        family.blobs.extend(edit.blob_files.iter().map(|file| (file.number, *file)));
+        for file in edit.blob_files {
+            if family.blobs.insert(file.number, BlobState { file, garbage: 0 }).is_some() {
+                return Err("a value file comes twice");
+            }
+        }
+        for lost in &edit.blob_garbage {
+            let state = family.blobs.get_mut(&lost.number);
+            let Some(state) = state else {
+                return Err("a value file lost values that is not there");
+            };
+            state.garbage = state.garbage.saturating_add(lost.values);
+        }
         for gone in &edit.deleted_files {
             match family.files.remove(&gone.number) {
                 Some(file) if file.at == *gone => {}
@@ -184,7 +217,7 @@ pub(super) fn read_file(fs: &dyn Fs, path: &Path) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use sst::manifest::{LevelFile, write_log};
+    use sst::manifest::{BlobGarbage, LevelFile, write_log};
 
     use super::*;
 
@@ -238,6 +271,24 @@ mod tests {
         let at = |level, number| LevelFile { level, number };
         assert_eq!(files.collect::<Vec<_>>(), [at(6, 5), at(0, 6)]);
         assert_eq!((database.first_log(), database.next_file, database.last_seq), (0, 9, 2));
+    }
+
+    #[test]
+    fn value_files_go_unsaid() {
+        let blob = |number| BlobFile { number, values: 4, bytes: 400 };
+        let garbage = |number, values| BlobGarbage { number, values, bytes: 100 * values };
+        let file = |number, oldest| NewFile { oldest_blob_file: Some(oldest), ..table(0, number) };
+        let edit = VersionEdit {
+            blob_files: (20..25).map(blob).collect(),
+            blob_garbage: vec![garbage(21, 4), garbage(22, 4), garbage(23, 3), garbage(24, 2)],
+            new_files: vec![file(5, 23), file(6, 21)],
+            ..begin()
+        };
+        let more = VersionEdit { blob_garbage: vec![garbage(24, 2)], ..VersionEdit::default() };
+        let database = read(&[edit, more]).expect("whole");
+        assert_eq!(database.families[&0].live_blobs(), [21, 23]);
+        let lost = VersionEdit { blob_garbage: vec![garbage(7, 1)], ..begin() };
+        assert!(read(&[lost]).expect_err("no file").to_string().contains("not there"));
     }
 
     #[test]
