@@ -37,7 +37,7 @@ fn mixed(number: u64) -> u64 {
     word.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20
 }
 
-/// A store of a million keys: value files of which much is garbage, range deletions, ingested tables, operands.
+/// A store of a million keys: value files with much garbage, range deletions, ingested tables, operands.
 fn fill(folder: &Path) -> (Db, Contents, Contents) {
     let sst = folder.join("sst");
     std::fs::create_dir(&sst).expect("made");

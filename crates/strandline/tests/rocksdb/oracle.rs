@@ -42,7 +42,7 @@ fn shown(text: &str) -> Everything {
         let mut fields = line.split('\t').map(bytes);
         let mut field = || fields.next().expect("three fields");
         let family = String::from_utf8(field()).expect("a name");
-        all.entry(family).or_insert_with(Contents::new).insert(field(), field());
+        all.entry(family).or_default().insert(field(), field());
     }
     all
 }

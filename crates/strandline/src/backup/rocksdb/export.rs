@@ -16,7 +16,7 @@ use sst::manifest::{
 };
 use sst::{Layout, Uncached};
 
-use super::internal_key::InternalKey;
+use super::bound_key::BoundKey;
 use super::options_file::{self, FamilyOptions};
 use super::plain::Rewritten;
 use super::{BYTEWISE, CURRENT, operators};
@@ -200,21 +200,19 @@ fn new_file(table_dir: &TableDir, desc: &TableDesc) -> Result<NewFile> {
         seq => layout.with_global_seq(seq),
     };
     let table = Arc::new(sst::Table::new(Arc::new(layout), Uncached(file)));
-    let (mut low, mut high): (Option<InternalKey>, Option<InternalKey>) = (None, None);
+    let (mut low, mut high): (Option<BoundKey>, Option<BoundKey>) = (None, None);
     let mut cursor = table.cursor();
     cursor.first()?;
     if cursor.valid() {
-        low = Some(InternalKey::new(cursor.key(), cursor.seq(), cursor.kind() as u8));
+        low = Some(BoundKey::new(cursor.key(), cursor.seq(), cursor.kind() as u8));
     }
     cursor.last()?;
     if cursor.valid() {
-        high = Some(InternalKey::new(cursor.key(), cursor.seq(), cursor.kind() as u8));
+        high = Some(BoundKey::new(cursor.key(), cursor.seq(), cursor.kind() as u8));
     }
     for delete in table.range_deletes()? {
-        let (begin, end) = (
-            InternalKey::range_begin(&delete.begin, delete.seq),
-            InternalKey::range_end(&delete.end),
-        );
+        let (begin, end) =
+            (BoundKey::range_begin(&delete.begin, delete.seq), BoundKey::range_end(&delete.end));
         low = Some(low.map_or(begin.clone(), |low| low.min(begin)));
         high = Some(high.map_or(end.clone(), |high| high.max(end)));
     }

@@ -169,7 +169,7 @@ fn refuse_logs(fs: &dyn Fs, dir: &Path, database: &Database, options: &str) -> R
             let number = name.strip_suffix(".log").and_then(|number| number.parse::<u64>().ok());
             let counts = number.is_some_and(|number| number >= database.first_log());
             let path = dir.join(&name);
-            if counts && fs.open(&path)?.len() > 0 {
+            if counts && !fs.open(&path)?.is_empty() {
                 let text = format!(
                     "{} may have writes that are in no table yet; open the database with RocksDB, flush and close it \
                      (`ldb --db=DIR compact` does), then import it",

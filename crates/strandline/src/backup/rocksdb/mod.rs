@@ -3,9 +3,9 @@
 //! Tables and value files have RocksDB's formats already, so an export is a checkpoint with RocksDB's manifest in the place of
 //! ours. An import merges the tables of each column family into new ones, and links its value files as they are.
 
+mod bound_key;
 pub(crate) mod export;
 pub(crate) mod import;
-mod internal_key;
 mod operators;
 mod options_file;
 pub(crate) mod plain;

@@ -13,8 +13,8 @@ use ssd::Fs;
 use sst::manifest::NewFile;
 use sst::{Cursor, EntryKind, Layout, RangeDelete};
 
+use super::bound_key::BoundKey;
 use super::import::IMPORT;
-use super::internal_key::InternalKey;
 use super::version::Family;
 use crate::iter::source::{self, Source};
 use crate::tree::ahead::Ahead;
@@ -62,7 +62,7 @@ impl FamilyTables {
                     chains.extend(files.into_iter().map(|file| VecDeque::from([file])));
                 }
                 _ => {
-                    files.sort_by_cached_key(|file| InternalKey::decode(&file.smallest));
+                    files.sort_by_cached_key(|file| BoundKey::decode(&file.smallest));
                     chains.push(files.into());
                 }
             }
@@ -148,12 +148,12 @@ fn open(fs: &dyn Fs, dir: &Path, file: &NewFile) -> Result<(Layout, File)> {
 }
 
 struct Bounds {
-    smallest: InternalKey,
-    largest: InternalKey,
+    smallest: BoundKey,
+    largest: BoundKey,
 }
 
 fn bounds(dir: &Path, file: &NewFile) -> Result<Bounds> {
-    let ends = InternalKey::decode(&file.smallest).zip(InternalKey::decode(&file.largest));
+    let ends = BoundKey::decode(&file.smallest).zip(BoundKey::decode(&file.largest));
     match ends {
         Some((smallest, largest)) if smallest <= largest => Ok(Bounds { smallest, largest }),
         _ => {
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_range_deletion_counts_within_its_table() {
-        let key = |user: &str| InternalKey::new(user.as_bytes(), Seq::new(5), 1);
+        let key = |user: &str| BoundKey::new(user.as_bytes(), Seq::new(5), 1);
         let to_key = Bounds { smallest: key("c"), largest: key("m") };
-        let to_end = Bounds { smallest: key("c"), largest: InternalKey::range_end(b"m") };
+        let to_end = Bounds { smallest: key("c"), largest: BoundKey::range_end(b"m") };
         let clipped = |begin: &str, end: &str, within: &Bounds| {
             let delete = RangeDelete { begin: begin.into(), end: end.into(), seq: Seq::new(9) };
             clip(delete, within).map(|delete| (delete.begin, delete.end))

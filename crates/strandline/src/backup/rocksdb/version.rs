@@ -317,7 +317,7 @@ mod tests {
     /// An export writes all edits as one group, so that nothing of it can be missing unnoticed.
     #[test]
     fn every_cut_and_every_change_of_an_exported_manifest_is_an_error() {
-        let mut edits = vec![
+        let mut edits = [
             begin(),
             family(1, FamilyChange::Add("things".into())),
             VersionEdit { family: 1, new_files: vec![table(6, 5), table(6, 6)], ..begin() },
