@@ -224,7 +224,7 @@ fn a_database_of_rocksdb_comes_in_key_by_key() {
             _ => {
                 let mut batch = WriteBatch::default();
                 batch.delete_range_cf(handle, key(number), key(number + at % 50));
-                db.write(&batch).expect("delete range");
+                db.write(batch).expect("delete range");
             }
         }
     }
