@@ -321,8 +321,6 @@ bugs! {
     MergeIgnoresApart,
     /// A collection loses the time at which a value expires.
     CollectLosesTime,
-    /// Tables that are merged in their place leave out the one that begins where the last of them ends.
-    InPlaceIgnoresTouching,
 }
 
 #[cfg(feature = "planted")]

@@ -1,4 +1,5 @@
-//! RocksDB's block-based table format, and its format of files for values: a writer, a reader and a check of whole files.
+//! RocksDB's block-based table format, its format of files for values, and its manifest: a writer, a reader and a check of whole
+//! files.
 //!
 //! Writes version 5, which RocksDB reads from 6.6 on (6.27 with XXH3 checksums), and reads versions 2 to 7.
 //! The bytes are described in `docs/format/sst.md`. What this crate does not know it refuses by name; no bytes
@@ -43,6 +44,7 @@
 //! | open | [`Layout`], [`Properties`] |
 //! | read | [`Table`], [`Hit`], [`Cursor`] |
 //! | keep values apart | [`ValueWriter`], [`ValueRef`], [`walk_values`] |
+//! | tell what a database of RocksDB has | [`manifest`] |
 //! | keep blocks | [`Blocks`], [`Block`], [`Handle`], [`Role`], [`Uncached`] |
 //! | check | [`Table::verify`], [`Finding`] |
 //! | use files | [`FileReader`], [`FileSink`], or your own [`ReadAt`] and [`Sink`] |
@@ -63,6 +65,7 @@ mod index;
 mod io;
 mod key;
 mod layout;
+pub mod manifest;
 mod properties;
 mod table;
 mod values;

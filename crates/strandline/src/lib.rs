@@ -86,6 +86,11 @@ mod wal;
 mod write;
 
 pub use backup::ingest::IngestOptions;
+pub use backup::rocksdb::export::{ExportedFamily, RocksdbExport};
+pub use backup::rocksdb::import::{
+    ImportedKeyspace, RocksdbImport, RocksdbImportOptions, import_rocksdb,
+};
+pub use backup::rocksdb::plain::Rewritten;
 pub use base::{Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
 pub use cache::CacheFigures;
 pub use check::CheckReport;

@@ -68,7 +68,7 @@ const FIRST_ROUND: u64 = 4;
 /// Cases of each campaign after which a mutant counts as a survivor.
 const MOST: u64 = 60;
 /// The same without crashes, in the campaigns that reach a mutant soonest: such cases cost little.
-const MOST_RUNS: u64 = 1_500;
+const MOST_RUNS: u64 = 200;
 /// Images of all of them together after which it does: several minutes.
 const MOST_IMAGES: u64 = 2_000_000;
 

@@ -9,7 +9,7 @@
 //! is whole or not there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +18,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use ssd::Fs;
 use sst::RangeDelete;
 
+use crate::backup::staging::Staging;
 use crate::cache::StoreCache;
 use crate::compaction::merge::engine::{Merge, Poll};
 use crate::engine::Engine;
@@ -42,6 +43,7 @@ use crate::ttl::Expiry;
 
 /// Entries merged between two looks at whether the store is closed.
 const QUANTUM: usize = 1 << 16;
+const CHECKPOINT: &str = "checkpoint";
 
 /// A keyspace with a View of each subrange.
 type PinnedKeyspace = (Arc<KeyspaceState>, Vec<(Arc<Subrange>, Arc<View>)>);
@@ -50,36 +52,37 @@ impl Engine {
     /// Makes a checkpoint in the new directory `target`; returns the last sequence number in it.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<Seq> {
         let named_first = planted::is(Bug::CheckpointNamedFirst);
-        self.check_open("checkpoint")?;
-        if let Some(space) = self.keyspaces.all().iter().find(|space| space.lost.is_some()) {
-            return Err(Error::corruption(
-                "checkpoint",
+        self.check_open(CHECKPOINT)?;
+        self.refuse_lost(CHECKPOINT)?;
+        let fs = self.table_fs();
+        let staging = Staging::begin(&*fs, CHECKPOINT, target)?;
+        let made = self.stage(&fs, &staging.path);
+        let named = |(_, state): &(Seq, ManifestState)| match named_first {
+            true => file::write(&*fs, &target.join(SST), state),
+            false => Ok(()),
+        };
+        staging.end(CHECKPOINT, made, named).map(|(cut, _)| cut)
+    }
+
+    /// Where its tables are, or would be.
+    pub(super) fn table_fs(&self) -> Arc<dyn Fs> {
+        match &self.tables {
+            Some(tables) => Arc::clone(&tables.table_dir.fs),
+            None => ssd::best(self.options.page_cache()),
+        }
+    }
+
+    /// Refuses a copy of a store that lacks what it acknowledged.
+    pub(super) fn refuse_lost(&self, operation: &'static str) -> Result<()> {
+        match self.keyspaces.all().iter().find(|space| space.lost.is_some()) {
+            None => Ok(()),
+            Some(space) => Err(Error::corruption(
+                operation,
                 format!(
                     "keyspace {} lost records to damage; save the rest with `strandline repair`",
                     space.name
                 ),
-            ));
-        }
-        let fs = match &self.tables {
-            Some(tables) => Arc::clone(&tables.table_dir.fs),
-            None => ssd::best(self.options.page_cache()),
-        };
-        let (parent, staging) = places(&*fs, target)?;
-        remove_staging(&*fs, &staging)?;
-        let made = self.stage(&fs, &staging).and_then(|(cut, state)| {
-            fs.rename(&staging, target)?;
-            if named_first {
-                file::write(&*fs, &target.join(SST), &state)?;
-            }
-            Ok(cut)
-        });
-        match made {
-            Ok(cut) => sync_name(&*fs, &parent).map(|()| cut),
-            Err(error) => {
-                // Files that cannot be removed now are removed by the next checkpoint to the same place.
-                let _first_counts = remove_staging(&*fs, &staging);
-                Err(error)
-            }
+            )),
         }
     }
 
@@ -134,7 +137,7 @@ impl Engine {
                 if merged.contains(&desc.id) {
                     continue;
                 }
-                self.check_open("checkpoint")?;
+                self.check_open(CHECKPOINT)?;
                 note(&table.values);
                 let to = tables.path(FilePlace { tier: OWN, name: FileName::Table(desc.id) });
                 if table.path().as_ref() != Some(&to) {
@@ -144,10 +147,10 @@ impl Engine {
             }
             let broken = |broken: Broken| {
                 let text = format!("a checkpoint breaks the rule that {broken}; report this");
-                Error::new(ErrorKind::Internal, "checkpoint", text)
+                Error::new(ErrorKind::Internal, CHECKPOINT, text)
             };
             for file in values.values() {
-                self.check_open("checkpoint")?;
+                self.check_open(CHECKPOINT)?;
                 let here = ValueFileDesc { tier: OWN, ..file.desc.clone() };
                 let to = tables.path(here.place());
                 if file.path() != to && !forgets_values {
@@ -189,7 +192,7 @@ impl Engine {
             if views.iter().all(current) {
                 return Ok((views, seq));
             }
-            self.check_open("checkpoint")?;
+            self.check_open(CHECKPOINT)?;
             std::thread::yield_now();
         }
     }
@@ -261,17 +264,11 @@ impl Engine {
         // Merge; a close of the store ends it.
         let mut task = self.background.merge_engine.submit(merge)?;
         loop {
-            let polled = self.check_open("checkpoint").and_then(|()| task.poll(QUANTUM));
+            let polled = self.check_open(CHECKPOINT).and_then(|()| task.poll(QUANTUM));
             match polled {
                 Ok(Poll::Working) => {}
                 Ok(Poll::Done(made)) => {
-                    // They belong to the copy: if that fails, its directory goes with all of them.
-                    for new in &made {
-                        new.space.set_named();
-                        // Value files of the store stay its own.
-                        let theirs = new.values.iter().filter(|file| !file.is_named());
-                        theirs.for_each(|file| file.add_table());
-                    }
+                    made.iter().for_each(belong_to_copy);
                     return Ok((made, merged));
                 }
                 Err(error) => {
@@ -283,12 +280,11 @@ impl Engine {
     }
 }
 
-/// Makes the name of a checkpoint durable in its parent directory.
-fn sync_name(fs: &dyn Fs, parent: &Path) -> Result<()> {
-    if planted::is(Bug::CheckpointSkipParentSync) {
-        return Ok(());
-    }
-    fs.sync_dir(parent)
+/// The files of a new table belong to a copy: if that fails, its directory goes with all of them.
+pub(super) fn belong_to_copy(new: &NewTable) {
+    new.space.set_named();
+    // Value files of the store stay its own.
+    new.values.iter().filter(|file| !file.is_named()).for_each(|file| file.add_table());
 }
 
 fn pin(space: &Arc<KeyspaceState>) -> PinnedKeyspace {
@@ -298,56 +294,4 @@ fn pin(space: &Arc<KeyspaceState>) -> PinnedKeyspace {
         (subrange, view)
     });
     (Arc::clone(space), views.collect())
-}
-
-/// The parent of a checkpoint and the directory where it is staged, if nothing is in the way.
-fn places(fs: &dyn Fs, target: &Path) -> Result<(PathBuf, PathBuf)> {
-    let refused = |kind, text: String| Err(Error::new(kind, "checkpoint", text));
-    let Some(name) = target.file_name() else {
-        let text = format!("{} names no new directory; give one a name", target.display());
-        return refused(ErrorKind::InvalidArgument, text);
-    };
-    let parent = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    if fs.exists(target)? {
-        let text = format!("{} is there already; choose a new name", target.display());
-        return refused(ErrorKind::Exists, text);
-    }
-    if !fs.exists(&parent)? {
-        let text = format!("there is no directory {}; make it first", parent.display());
-        return refused(ErrorKind::NotFound, text);
-    }
-    let mut staging = name.to_owned();
-    staging.push(".staging");
-    let staging = parent.join(staging);
-    Ok((parent, staging))
-}
-
-/// Removes the files that an earlier checkpoint left at `staging`, if nothing else is there.
-fn remove_staging(fs: &dyn Fs, staging: &Path) -> Result<()> {
-    if !fs.exists(staging)? {
-        return Ok(());
-    }
-    let dir = staging.join(SST);
-    let names = fs.list(staging)?;
-    let has_dir = names.iter().any(|name| name == SST);
-    let files = if has_dir { fs.list(&dir)? } else { Vec::new() };
-    let is_file = |name: &String| {
-        FileName::parse(name).is_some() || name == file::NAME || name == file::STAGED
-    };
-    if names.iter().any(|name| name != SST) || !files.iter().all(is_file) {
-        return Err(Error::new(
-            ErrorKind::Exists,
-            "checkpoint",
-            format!(
-                "{} is in the way and no checkpoint left it; move it elsewhere",
-                staging.display()
-            ),
-        ));
-    }
-    files.iter().try_for_each(|name| fs.remove(&dir.join(name)))?;
-    names.iter().try_for_each(|_| fs.remove_dir(&dir))?;
-    fs.remove_dir(staging)
 }

@@ -7,6 +7,7 @@ use pmem::{Durability, Region};
 
 use super::{Db, Keyspace};
 use crate::backup::ingest::IngestOptions;
+use crate::backup::rocksdb::export::RocksdbExport;
 use crate::hooks::events::FoundBy;
 use crate::machine::PmChoice;
 use crate::observe::basis::Basis;
@@ -88,6 +89,21 @@ impl Db {
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<Seq> {
         let _call = self.engine().call("checkpoint")?;
         self.engine().checkpoint(target.as_ref())
+    }
+
+    /// Writes the store as of one moment as a database of RocksDB in the new directory `target`, as [`Db::checkpoint`] does: its
+    /// tables and value files are linked, or copied where that does not work. RocksDB 6.27 and later opens it. Each keyspace is
+    /// the column family of its name; levels, sequence numbers, range deletions and references to value files stay.
+    ///
+    /// What a plain database of RocksDB cannot have is written out as what a reader sees, and reported: keyspaces with a
+    /// [time to live](crate::KeyspaceOptions::ttl), whose values live on without one, and operands of merge operators other than
+    /// `add`, `max` and `append`.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`]; `NotSupported` for operands of a merge operator that neither RocksDB nor this open has.
+    pub fn export_rocksdb(&self, target: impl AsRef<Path>) -> Result<RocksdbExport> {
+        let _call = self.engine().call("export")?;
+        self.engine().export_rocksdb(target.as_ref())
     }
 
     /// Adds tables from elsewhere to `keyspace`: external tables in RocksDB's format, as its SstFileWriter writes them.

@@ -29,6 +29,11 @@ impl StoreHooks {
         StoreHooks { hooks, failures, clock, events: Arc::new(events) }
     }
 
+    /// The same for a copy of the store that is read once: nothing is told of it.
+    pub(crate) fn for_copy(&self) -> Hooks {
+        Hooks { listeners: Vec::new(), recovery_progress: None, ..self.hooks.clone() }
+    }
+
     /// Who is told what happens.
     pub(crate) fn events(&self) -> &Arc<Events> {
         &self.events

@@ -299,12 +299,35 @@ fn other_memory(store: &Path, is: &str, given: &str) -> Error {
 fn open_checkpoint(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
     let table_dir = TableDir { fs: ground.tables(options), dir: path.join(SST) };
     let manifest = table_dir.fs.open(&table_dir.dir.join(manifest_file::NAME))?.len();
-    let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * manifest.next_power_of_two(), None)?);
-    let options = Options { zone_size: 0, ..options.clone() };
-    format_if_new(ground, &region, &options, || {
-        first_state(Some(&table_dir)).map(Beginning::of_new_store)
-    })?;
+    let region = read_pool(ground, manifest, options, || first_state(Some(&table_dir)))?;
     Ok(OpenedParts::whole(region, Prefault::Now, Some(table_dir)))
+}
+
+/// A pool in DRAM that begins with a manifest of `len` bytes.
+fn read_pool(
+    ground: &dyn Ground,
+    len: u64,
+    options: &Options,
+    state: impl FnOnce() -> Result<ManifestState>,
+) -> Result<Arc<Region>> {
+    let region = Arc::new(Region::heap(READ_POOL_LEN + 64 * len.next_power_of_two(), None)?);
+    let options = Options { zone_size: 0, ..options.clone() };
+    format_if_new(ground, &region, &options, || state().map(Beginning::of_new_store))?;
+    Ok(region)
+}
+
+/// Opens for reading a copy of a store that has tables and no name yet: `state` is what its manifest would say.
+pub(crate) fn open_copy(
+    ground: &dyn Ground,
+    table_dir: TableDir,
+    state: ManifestState,
+    options: &Options,
+    hooks: Hooks,
+) -> Result<Arc<Engine>> {
+    let len = state.encode_snapshot().len() as u64;
+    let region = read_pool(ground, len, options, || Ok(state))?;
+    let opened = OpenedParts::whole(region, Prefault::Now, Some(table_dir));
+    assemble(opened, options.clone(), hooks, Access::Read, Means::default())
 }
 
 /// Where the parts of a damaged store are, or should be.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use base::planted::{self, Bug};
 use base::{Result, Seq};
 use sst::{Handle, Hit, Search};
 
@@ -118,9 +117,6 @@ impl Level {
     /// both ends, so that these would overlap the others.
     pub(crate) fn touching(&self, within: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let mut end = within.end;
-        if planted::is(Bug::InPlaceIgnoresTouching) {
-            return within;
-        }
         while let (true, [.., last], Some(next)) =
             (end > within.start, &self.tables[..end], self.tables.get(end))
             && last.desc.largest == next.desc.smallest

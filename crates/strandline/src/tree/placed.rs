@@ -36,7 +36,7 @@ impl PlacedBlocks {
 
 #[cfg(test)]
 mod tests {
-    use crate::tree::names::FileName;
+    use crate::tree::names::FilePlace;
     use std::path::Path;
     use std::sync::Arc;
 

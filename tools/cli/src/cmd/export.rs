@@ -1,14 +1,17 @@
-//! `export`: the whole store as lines of JSON that `load --format export` takes.
+//! `export`: the whole store as lines of JSON that `load --format export` takes, or as a database of RocksDB.
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
-use strandline::{Keyspace, ReadOptions};
+use serde_json::{Value, json};
+use strandline::{ExportedFamily, Keyspace, ReadOptions, Rewritten};
 
 use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, OK, Outcome};
+use crate::human;
 use crate::input::{EXPORT_VERSION, Format};
 use crate::output::Out;
-use crate::render::keyspace::options_json;
+use crate::render::keyspace::{self, options_json};
 use crate::render::record::RecordPrinter;
 
 #[derive(Args)]
@@ -23,11 +26,76 @@ Lines:
 Values of a keyspace with a time to live begin it anew when they are loaded. Options of the store, such as
 --pm-size, are not exported. A keyspace with an operator or a filter of the application is loaded by that alone.
 
-Example:
-  strandline export --db a | strandline load --db b --create --format export")]
-pub struct ExportArgs {}
+RocksDB:
+  With --rocksdb tables and value files are linked into DIR where that works, else copied, beside a manifest that RocksDB
+  6.27 and later opens. Each keyspace is the column family of its name. Values with a time to live go without one, and
+  operands of operators that RocksDB lacks are combined; a line says so. The way back is import.
 
-pub fn run(context: &Context, _args: &ExportArgs) -> Outcome {
+Examples:
+  strandline export --db a | strandline load --db b --create --format export
+  strandline export --db a --rocksdb a.rocksdb")]
+pub struct ExportArgs {
+    /// Make a database of RocksDB in this new directory instead, best on the device that holds the tables
+    #[arg(long, value_name = "DIR")]
+    rocksdb: Option<PathBuf>,
+}
+
+pub fn run(context: &Context, args: &ExportArgs) -> Outcome {
+    match &args.rocksdb {
+        Some(dir) => write_rocksdb(context, dir),
+        None => write_lines(context),
+    }
+}
+
+fn write_rocksdb(context: &Context, dir: &Path) -> Outcome {
+    if context.named_keyspace().is_some() {
+        let text = "export --rocksdb takes all keyspaces; leave --keyspace out";
+        return Err(Failure::Usage(text.into()));
+    }
+    let export = context.read()?.export_rocksdb(dir)?;
+    let rewritten = |family: &ExportedFamily| family.rewritten.as_ref().map(why);
+    let rows = export.families.iter().map(|family| {
+        json!({
+            "name": family.name,
+            "tables": family.tables,
+            "value_files": family.value_files,
+            "rewritten": rewritten(family),
+        })
+    });
+    let json = json!({
+        "dir": dir.display().to_string(),
+        "seq": export.seq.get(),
+        "families": rows.collect::<Vec<Value>>(),
+    });
+    let keyspaces = human::plural(export.families.len() as u64, "keyspace");
+    let mut text = format!(
+        "{} holds {keyspaces}, everything up to sequence number {}",
+        dir.display(),
+        export.seq
+    );
+    for family in &export.families {
+        if let Some(why) = rewritten(family) {
+            text += &format!("\nkeyspace {} was written anew: {why}", keyspace::name(&family.name));
+        }
+    }
+    context.report(text, &json)?;
+    Ok(OK)
+}
+
+fn why(rewritten: &Rewritten) -> String {
+    match rewritten {
+        Rewritten::TimeToLive => "its values live on without a time to live".into(),
+        Rewritten::Operands { operator: Some(name) } => {
+            format!("operands of {name}, which RocksDB lacks, are combined")
+        }
+        Rewritten::Operands { operator: None } => {
+            "operands of the store's merge operator are combined".into()
+        }
+        _ => "its tables had a form that RocksDB would misread".into(),
+    }
+}
+
+fn write_lines(context: &Context) -> Outcome {
     let db = context.read()?;
     let names = match context.named_keyspace() {
         Some(name) => vec![name.to_owned()],

@@ -16,6 +16,7 @@ mod export;
 mod flush;
 mod get;
 mod help;
+mod import;
 mod ingest;
 mod keyspace;
 mod load;
@@ -62,7 +63,7 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Load(load::LoadArgs),
     /// Print all records of a keyspace so that load takes them
     Dump(dump::DumpArgs),
-    /// Print all keyspaces with their records so that load --format export makes them again
+    /// Print all keyspaces with their records so that load --format export makes them again, or make a database of RocksDB
     Export(export::ExportArgs),
     /// Print figures about the store
     Stats(stats::StatsArgs),
@@ -84,6 +85,8 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Checkpoint(checkpoint::CheckpointArgs),
     /// Add tables in RocksDB's format, all of them or none
     Ingest(ingest::IngestArgs),
+    /// Make a new store of a database of RocksDB
+    Import(import::ImportArgs),
     /// Copy what can be read of a damaged store to a new one; exit code 1 if anything was lost
     Repair(repair::RepairArgs),
     /// Move the store to the memory that --pm says: dram (with a log), a path (a pool there), or auto, what its directory can do
@@ -145,6 +148,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Compact(args) => compact::run(context, &args),
         Command::Checkpoint(args) => checkpoint::run(context, &args),
         Command::Ingest(args) => ingest::run(context, &args),
+        Command::Import(args) => import::run(context, &args),
         Command::Repair(args) => repair::run(context, &args),
         Command::Convert => convert::run(context),
         Command::Destroy(args) => destroy::run(context, &args),

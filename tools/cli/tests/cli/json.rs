@@ -55,6 +55,10 @@ fn calls_of(path: &str) -> Calls {
         "compact" => calls(&["compact"], ("NotFound", 3, &["compact", "--keyspace", "none"])),
         "checkpoint" => calls(&["checkpoint", "copy"], ("Exists", 3, &["checkpoint", "db"])),
         "ingest" => calls(&["ingest", "table.sst"], ("Corruption", 3, &["ingest", "in.tsv"])),
+        "import" => calls(
+            &["import", "--rocksdb", "rdb", "--db", "imported", "--pm-size", "16M"],
+            ("NotFound", 3, &["import", "--rocksdb", NO_STORE, "--db", "x"]),
+        ),
         "repair" => calls(
             &["repair", "db", "--to", "repaired", "--pm-size", "16M"],
             ("NotFound", 3, &["repair", NO_STORE, "--to", "x"]),
@@ -139,6 +143,7 @@ fn values(path: &str, text: &str) -> Vec<Value> {
 #[test]
 fn every_command_prints_json_on_success_and_on_error() {
     let store = store();
+    store.run(&["export", "--rocksdb", "rdb"]).ok();
     let help = store.run(&["help", "--json"]).ok().json();
     let mut all = Vec::new();
     paths(&help, "", &mut all);

@@ -14,5 +14,6 @@ mod loading;
 mod looking;
 mod presets;
 mod records;
+mod rocksdb;
 mod store;
 mod values;
