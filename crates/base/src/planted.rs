@@ -311,8 +311,6 @@ bugs! {
     CheckpointKeepsTier,
     /// An open takes the place of a directory in the list of tiers for its number.
     TierByPosition,
-    /// A value file goes with the edit that drops its last table, though some reader still has that table.
-    FreeValuesUnderReader,
     /// A value file goes with the first table that refers to it.
     DropValuesWithFirstTable,
     /// A table that moves to another level refers to no value file any more.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use base::planted::{self, Bug};
 use common::{Combines, Contents, Joined, Place, dump, heap, numbered as key, small_levels};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{
@@ -234,14 +233,6 @@ fn overwrites_keep_value_files_within_their_space() {
 
 #[test]
 fn readers_of_old_values_keep_their_files_until_they_leave() {
-    read_old_values();
-    planted::plant(Some(Bug::FreeValuesUnderReader));
-    let read = std::panic::catch_unwind(read_old_values);
-    planted::plant(None);
-    read.expect_err("the files went under the iterator");
-}
-
-fn read_old_values() {
     let place = place();
     let db = place.open(options());
     let space = db.default_keyspace();

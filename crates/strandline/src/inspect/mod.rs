@@ -2,9 +2,9 @@
 //! directory. Nothing that is asked changes the store, and nothing of it lies on the way of a put or a get.
 //!
 //! ```text
-//! {"strandline":7,"ask":"explain","keyspace":"default","key":"apple"}
-//! {"strandline":7,"ok":{"value_bytes":3,"probes":[...]}}
-//! {"strandline":7,"error":{"kind":"NotFound","message":"..."}}
+//! {"strandline":8,"ask":"explain","keyspace":"default","key":"apple"}
+//! {"strandline":8,"ok":{"value_bytes":3,"probes":[...]}}
+//! {"strandline":8,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
 //! What may be asked: `stats`, `lsm`, `pool`, `explain`. Byte strings are strings where they are UTF-8, else

@@ -48,10 +48,9 @@ impl ValueFile {
     /// No durable edit names a table any more that refers to it.
     pub(crate) fn drop_table(&self) {
         let with_first = planted::is(Bug::DropValuesWithFirstTable);
-        let under_reader = planted::is(Bug::FreeValuesUnderReader);
         if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 || with_first {
             let _was_named = self.space.set_dropped();
-            if under_reader || with_first {
+            if with_first {
                 self.plant_remove();
             }
         }
@@ -83,10 +82,6 @@ impl ValueFile {
     /// # Errors
     /// `Corruption` if the file is missing, or has another length.
     pub(crate) fn file(&self) -> Result<&File> {
-        if planted::is(Bug::FreeValuesUnderReader) {
-            // Not every file system keeps the bytes of a file that is removed while it is open.
-            let _still_there = self.space.tables().open_file(self.desc.place())?;
-        }
         match self.open.get() {
             Some(open) => Ok(open),
             None => self.open_now(),

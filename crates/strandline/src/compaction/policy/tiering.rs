@@ -165,8 +165,14 @@ fn promote(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
         if tiers[rank].takes(hot.bytes) {
             return Some(TierMove { file: at, to: rank });
         }
-        let cold = coldest(files, rank)?;
-        if hot.is_much_hotter(&files[cold]) { down(tiers, files, cold) } else { None }
+        // Only if all that it may displace makes room for it: else that would come back, and go again.
+        let gives_way =
+            |file: &&FileFacts| file.rank == rank && !file.busy && hot.is_much_hotter(file);
+        let room: u64 = files.iter().filter(gives_way).map(|file| file.bytes).sum();
+        if tiers[rank].taken.saturating_sub(room) + hot.bytes > tiers[rank].full() {
+            return None;
+        }
+        down(tiers, files, coldest(files, rank)?)
     })
 }
 
@@ -280,12 +286,13 @@ mod tests {
         let mut rng = base::random::Rng::new(7);
         for _ in 0..300 {
             let mut tiers = [tier(500, 0), tier(900, 0), tier(5000, 0)];
+            let by_level = rng.below(2) == 0;
             let mut files: Vec<FileFacts> = (0..20)
                 .map(|_| {
                     let bytes = 20 + rng.below(101);
                     let level = 1 + rng.below(6) as usize;
-                    let reads = rng.below(4) * rng.below(30);
-                    let belongs = (rng.below(2) == 0).then(|| rng.below(3) as usize);
+                    let reads = if by_level { 0 } else { rng.below(4) * rng.below(30) };
+                    let belongs = by_level.then_some(level / 3);
                     FileFacts { bytes, belongs, ..file(rng.below(3) as usize, level, reads) }
                 })
                 .collect();
