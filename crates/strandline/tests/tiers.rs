@@ -437,3 +437,75 @@ fn value_files_follow_their_tables_and_leave_with_them() {
     assert!(contents(&db) == model);
     assert!(db.check().expect("check").damage.is_empty());
 }
+
+#[test]
+fn a_file_that_was_begun_goes_on_elsewhere() {
+    let faults = Arc::new(Faulty::new(Memory::default()));
+    faults.create_dir_all(Path::new("/sst")).expect("directory");
+    let fs: Arc<dyn Fs> = Arc::clone(&faults) as Arc<dyn Fs>;
+    let options = tiered(&[(FAST, 0)]).pm_size(32 << 20).table_bytes(8 << 20);
+    let place = Place { region: common::heap(options.pm_size), fs };
+    let db = place.open(options);
+    for i in 0..30_000 {
+        db.put(key(i), noise(i, 1)).expect("put");
+    }
+    let before = contents(&db);
+    faults.set_rules(vec![Rule::new(3, Failure::NoSpace).of(Call::Append).on(FAST)]);
+    db.compact().expect("compact");
+    work(&db);
+    assert_eq!(faults.struck(), 1);
+    let sums = bytes_in(&db);
+    assert!(sums["/sst"] > 3 << 20 && !sums.contains_key(FAST), "{sums:?}");
+    assert!(contents(&db) == before);
+    assert!(db.check().expect("check").damage.is_empty());
+    assert_files(&place, &db, &["/sst", FAST]);
+}
+
+#[test]
+fn files_of_others_are_left_alone() {
+    let place = place();
+    place.fs.create_dir_all(Path::new("/others")).expect("directory");
+    common::write_file(&*place.fs, "/others/000007.sst", b"another program's");
+    let refused = place.try_open(tiered(&[("/others", 0)])).err().expect("not empty");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(refused.context().contains("/others"), "{refused}");
+    assert_eq!(place.fs.list(Path::new("/others")).expect("list"), ["000007.sst"]);
+}
+
+#[test]
+fn a_tier_with_values_alone_is_missed_too() {
+    let dir = TempDir::new("tiers-values");
+    let store = dir.join("store");
+    let tiers = TierSource::Dirs(vec![spec(&dir, "fast", 0)]);
+    let options = on_disk(small_levels()).value_files_min(500);
+    let db = Db::open(&store, options.clone().tiers(tiers)).expect("open");
+    for i in 0..300 {
+        db.put(key(i), [i as u8; 2000]).expect("put");
+    }
+    db.compact().expect("compact");
+    work(&db);
+    let before = contents(&db);
+    db.close().expect("close");
+    std::fs::rename(dir.join("fast"), dir.join("away")).expect("unmounted");
+    for tiers in [TierSource::Auto, TierSource::Dirs(vec![spec(&dir, "new", 0)])] {
+        let refused = Db::open(&store, options.clone().tiers(tiers)).err().expect("missing");
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    }
+    std::fs::rename(dir.join("away"), dir.join("fast")).expect("mounted");
+    let db = Db::open(&store, options.clone()).expect("open");
+    assert!(contents(&db) == before);
+    db.close().expect("close");
+    // Another list is tried while it is there: what is left out is emptied, values too.
+    let none = TierSource::Dirs(Vec::new());
+    let db = Db::open(&store, options.clone().tiers(none)).expect("open");
+    work(&db);
+    assert!(contents(&db) == before);
+    let values = db.properties().keyspaces.remove(0).value_files;
+    assert!(!values.is_empty() && values.iter().all(|file| file.tier == 0), "{values:?}");
+    db.close().expect("close");
+    let given = TierSource::Dirs(vec![spec(&dir, "fast", 0)]);
+    let report = strandline::repair(&store, dir.join("saved"), options.clone().tiers(given));
+    assert!(report.expect("repair").lost.is_empty());
+    let saved = Db::open_read_only(dir.join("saved"), options).expect("saved");
+    assert!(contents(&saved) == before);
+}

@@ -158,7 +158,7 @@ impl Engine {
         };
         let leaving = self.leaving_values(&tree.values);
         let chosen = match excess(&facts, bound) {
-            0 if leaving.is_empty() => return None,
+            0 if leaving.is_empty() || urgency == Urgency::Urgent => return None,
             0 => leaving,
             _ => worst(&facts, excess(&facts, limits.space), limits),
         };

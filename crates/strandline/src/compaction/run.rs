@@ -224,6 +224,11 @@ impl Engine {
                 self.leave_alone(&compaction.space, &error);
                 Ok(Worked::Did)
             }
+            // Nothing waits for a move.
+            _ if compaction.reason == CompactionReason::Tier => {
+                self.background.compactions().tier_failed_at = Some(Instant::now());
+                Ok(Worked::Did)
+            }
             _ => {
                 self.background.compactions().failed_at = Some(Instant::now());
                 self.background.out_of_space.store(true, Relaxed);

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
@@ -35,6 +35,10 @@ use crate::tree::verify;
 const CHUNK: u64 = 256 << 10;
 /// Tables cool once so many blocks were read at least.
 const COOL_MIN: u64 = 1 << 12;
+/// Tables that are tried for a move at a time.
+const TRIES: usize = 8;
+/// Time until a move is tried again after one that failed.
+const RETRY: Duration = Duration::from_secs(10);
 /// Bytes that a read brings, about.
 const BLOCK: u64 = 4 << 10;
 
@@ -97,22 +101,28 @@ impl Engine {
             return DueWork::Nothing;
         };
         let moves = |each: &Arc<Compaction>| each.reason == CompactionReason::Tier;
-        if self.pauses(compactions) || compactions.under_way.iter().any(moves) {
+        let failed = compactions.tier_failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        if failed || self.pauses(compactions) || compactions.under_way.iter().any(moves) {
             return DueWork::Nothing;
         }
         let tiers = tier_facts(tables);
         let placed = self.placed(&tiers);
         cool(tables, &placed);
-        let files: Vec<FileFacts> =
+        let mut files: Vec<FileFacts> =
             placed.iter().map(|placed| file_facts(tables, placed)).collect();
-        let Some(TierMove { file, to }) = pick_move(&tiers, &files) else {
-            return DueWork::Nothing;
-        };
-        let (placed, to) = (&placed[file], tables.tiers.iter().nth(to));
-        let Some(to) = to else { return DueWork::Nothing };
-        self.begin_noted(compactions, &placed.space, |compactions| {
-            self.begin_copy(tables, compactions, placed, to)
-        })
+        // One that cannot move now does not keep others from it.
+        for _ in 0..TRIES {
+            let Some(TierMove { file, to }) = pick_move(&tiers, &files) else { break };
+            let Some(to) = tables.tiers.iter().nth(to) else { break };
+            let begun = self.begin_noted(compactions, &placed[file].space, |compactions| {
+                self.begin_copy(tables, compactions, &placed[file], to)
+            });
+            match begun {
+                DueWork::Nothing => files[file].busy = true,
+                begun => return begun,
+            }
+        }
+        DueWork::Nothing
     }
 
     fn begin_copy(
@@ -180,6 +190,7 @@ fn tier_facts(tables: &Tables) -> Vec<TierFacts> {
     let facts = tables.tiers.iter().map(|tier| TierFacts {
         limit: tier.limit(),
         taken: tier.taken(),
+        going: tier.going(),
         open: tier.is_open(),
     });
     facts.collect()

@@ -12,6 +12,7 @@ use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
+use crate::open::tiers::NamedTiers;
 use crate::open::{OpenedParts, tiers};
 use crate::options::Options;
 use crate::options::check::{StoreParts, check_level0, check_pm_tables, check_threads};
@@ -101,7 +102,14 @@ pub(super) fn assemble(
     let pending_free = Arc::new(PendingFree::default());
     let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables, options.pm_block_bytes);
     let dirs = match &table_dir {
-        Some(own) if !tiers.is_empty() => tiers::numbered(own, tiers, media.pool.id())?,
+        Some(own) if !tiers.is_empty() => {
+            let named = NamedTiers::of(&media.pool, &replay)?;
+            let mut dirs = tiers::numbered(own, tiers, &named, access)?;
+            // What ssd_size says is a limit of the own directory.
+            let own = dirs.iter_mut().filter(|dir| dir.no == OWN && dir.size == 0);
+            own.for_each(|dir| dir.size = options.ssd_size);
+            dirs
+        }
         own => own.iter().map(|own| TierDir::own((*own).clone())).collect(),
     };
     let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);

@@ -17,6 +17,7 @@ use crate::open::choose::NewMemory;
 use crate::open::ground::{Ground, PoolPlace};
 use crate::open::open_dram::{WAL, files, setting};
 use crate::open::store_file::{Identity, Memory};
+use crate::open::tiers::NamedTiers;
 use crate::open::{OpenedParts, SST, choose, remains, tiers};
 use crate::options::check::refuse_pm_model;
 use crate::options::{Options, SsdSource};
@@ -52,7 +53,9 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     let first = || first_state(table_dir.as_ref()).map(Beginning::of_new_store);
     let (region, id) = make_memory(ground, path, &identity.memory, &options, &first)?;
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id, OWN))?;
-    let tiers = tiers::of_store(ground, path, &mut identity, &options, Access::Write, || Ok(id))?;
+    let tiers = tiers::of_store(ground, path, &mut identity, &options, Access::Write, || {
+        Ok(NamedTiers { pool: id, numbers: Default::default() })
+    })?;
     identity.write(&*names, path)?;
     Ok(OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) })
 }

@@ -40,7 +40,7 @@ use crate::open::create::{
 };
 use crate::open::ground::{Ground, Machine};
 use crate::open::store_file::{IDENTITY, Identity, Memory, hold_named};
-use crate::open::tiers::GivenTier;
+use crate::open::tiers::{GivenTier, NamedTiers};
 use crate::options::check::check;
 use crate::options::{Options, PmSource, SsdSource, TierSource, WalDir};
 use crate::recovery::recover::Damage;
@@ -226,8 +226,11 @@ fn tiers_of(
     access: Access,
     region: &Arc<Region>,
 ) -> Result<Vec<GivenTier>> {
-    let pool = || Pool::open(Arc::clone(region)).map(|(pool, _)| pool.id());
-    tiers::of_store(ground, path, named, options, access, pool)
+    let named_tiers = || {
+        let (pool, replay) = Pool::open(Arc::clone(region))?;
+        NamedTiers::of(&pool, &replay)
+    };
+    tiers::of_store(ground, path, named, options, access, named_tiers)
 }
 
 /// From now on the store at `path` has tables in `dir`.

@@ -1,13 +1,16 @@
 //! Which directories are the tiers of a store: what its file `STORE` and the option `tiers` say, and what is in them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
+use pool::{Pool, Replay};
 use ssd::Fs;
 
 use crate::engine::Access;
+use crate::manifest::ManifestState;
 use crate::open::ground::Ground;
 use crate::open::store_file::{Identity, StoredTier};
 use crate::open::{choose, same_file};
@@ -16,6 +19,21 @@ use crate::tree::names::FileName;
 use crate::tree::owner::{self, DirClaim};
 use crate::tree::tables::TableDir;
 use crate::tree::tiers::{OWN, TierDir, TierUse};
+
+/// The pool of a store, and the tiers in which its manifest names files.
+pub(crate) struct NamedTiers {
+    pub pool: u64,
+    pub numbers: BTreeSet<u32>,
+}
+
+impl NamedTiers {
+    /// What the log of `pool` says.
+    pub(crate) fn of(pool: &Pool, replay: &Replay) -> Result<NamedTiers> {
+        let files = ManifestState::replay(&replay.payloads)?.files();
+        let numbers = files.into_iter().map(|place| place.tier).collect();
+        Ok(NamedTiers { pool: pool.id(), numbers })
+    }
+}
 
 /// A directory of a store, whichever of its tiers it is.
 #[derive(Clone)]
@@ -33,7 +51,7 @@ pub(super) fn of_store(
     named: &mut Identity,
     options: &Options,
     access: Access,
-    pool: impl Fn() -> Result<u64>,
+    pool: impl Fn() -> Result<NamedTiers>,
 ) -> Result<Vec<GivenTier>> {
     let fs = ground.tables(options);
     let wanted = match &options.tiers {
@@ -62,19 +80,29 @@ pub(super) fn of_store(
     };
     let mut wanted = wanted;
     if access == Access::Write && wanted.iter().any(|tier| tier.use_ == TierUse::Leaving) {
-        let pool = pool()?;
+        let NamedTiers { pool, numbers } = pool()?;
+        let number = |tier: &StoredTier| owner::read(&*fs, &path.join(&tier.dir)).ok().flatten();
+        let found: BTreeSet<u32> =
+            wanted.iter().filter_map(number).map(|claim| claim.tier).collect();
+        // Files may lie in a directory that is not there now: it is forgotten only if no edit names it (I-TIER-3).
+        let elsewhere = numbers.iter().all(|no| *no == OWN || found.contains(no));
         wanted.retain(|tier| {
             let at = TableDir { fs: fs.clone(), dir: path.join(&tier.dir) };
-            let is_empty =
-                tier.use_ == TierUse::Leaving && at.present().is_ok_and(|all| all.is_empty());
-            if is_empty {
+            let is_named = match number(tier) {
+                Some(claim) => numbers.contains(&claim.tier),
+                None => !elsewhere,
+            };
+            // What no edit names is swept first.
+            let is_empty = at.present().is_ok_and(|all| all.is_empty());
+            let goes = tier.use_ == TierUse::Leaving && !is_named && is_empty;
+            if goes {
                 at.give_up(pool);
             }
-            !is_empty
+            !goes
         });
     }
     if access == Access::Write && wanted != named.tiers {
-        let pool = pool()?;
+        let NamedTiers { pool, .. } = pool()?;
         for tier in wanted.iter().filter(|tier| tier.use_ == TierUse::Open) {
             refuse_foreign(&*fs, &path.join(&tier.dir), pool)?;
         }
@@ -111,7 +139,8 @@ fn refuse_foreign(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
         return Ok(());
     }
     let text = format!(
-        "{} holds tables of another store; name an empty directory in tiers",
+        "{} holds tables, and no file OWNER says that they are this store's; name an empty directory in tiers, or write that file \
+         anew, as docs/format/manifest.md shows",
         dir.display()
     );
     Err(Error::new(ErrorKind::InvalidArgument, "open", text))
@@ -122,7 +151,13 @@ fn refuse_foreign(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidArgument` where a directory is another store's, or two are the same tier; `Corruption` where that cannot be told.
-pub(crate) fn numbered(own: &TableDir, given: Vec<GivenTier>, pool: u64) -> Result<Vec<TierDir>> {
+pub(crate) fn numbered(
+    own: &TableDir,
+    given: Vec<GivenTier>,
+    named: &NamedTiers,
+    access: Access,
+) -> Result<Vec<TierDir>> {
+    let pool = named.pool;
     let mut dirs = Vec::new();
     let mut fresh = Vec::new();
     for GivenTier { at, size, use_ } in given {
@@ -135,6 +170,9 @@ pub(crate) fn numbered(own: &TableDir, given: Vec<GivenTier>, pool: u64) -> Resu
         let no = found.map_or(OWN, |DirClaim { tier, .. }| tier);
         let no = if planted::is(Bug::TierByPosition) { dirs.len() as u32 + 1 } else { no };
         if found.is_none() {
+            if access == Access::Write {
+                refuse_foreign(&*at.fs, &at.dir, pool)?;
+            }
             fresh.push(dirs.len());
         } else if no == OWN {
             return Err(twice(&at.dir, &own.dir, OWN));
@@ -144,10 +182,23 @@ pub(crate) fn numbered(own: &TableDir, given: Vec<GivenTier>, pool: u64) -> Resu
     if !dirs.iter().any(|dir| dir.no == OWN && same_file(&dir.at.dir, &own.dir)) {
         dirs.push(TierDir::own(own.clone()));
     }
-    let mut last = dirs.iter().map(|dir| dir.no).max().unwrap_or(OWN);
+    let given = dirs.iter().map(|dir| dir.no);
+    let mut last = given.chain(named.numbers.iter().copied()).max().unwrap_or(OWN);
+    // A directory that is not there may be one in which files are missed; first of all one that the store knows.
+    let known: BTreeSet<u32> = dirs.iter().map(|dir| dir.no).collect();
+    let mut missed = named.numbers.iter().filter(|no| !known.contains(no));
+    fresh.sort_by_key(|at| dirs[*at].use_ != TierUse::Leaving);
     for at in fresh {
-        last += 1;
-        dirs[at].no = last;
+        let TableDir { fs, dir } = &dirs[at].at;
+        let is_there = fs.exists(dir)?;
+        let missed = if is_there { None } else { missed.next() };
+        dirs[at].no = match missed {
+            Some(no) => *no,
+            None => {
+                last += 1;
+                last
+            }
+        };
     }
     for (at, dir) in dirs.iter().enumerate() {
         if let Some(other) = dirs[..at].iter().find(|other| other.no == dir.no) {

@@ -39,6 +39,7 @@ use crate::recovery::scan_zone::Salvage;
 use crate::tree::Tree;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::OWN;
 
 /// What an open found and did.
 #[derive(Clone, Debug, Default)]
@@ -156,6 +157,9 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut plan));
     note_signs_of_loss(media, &state, lost, &mut plan);
     plan.damage.extend(broken_tables(&trees, access, threads)?);
+    if access == Access::Write {
+        refuse_missing_values(&state, tables.as_deref())?;
+    }
     let mut report = Report {
         zones_scanned: candidates.len() as u64,
         bytes_scanned,
@@ -282,6 +286,27 @@ fn continue_clock(state: &mut ManifestState, hooks: &StoreHooks) {
     if state.keyspaces.values().any(|keyspace| keyspace.options.ttl.is_some()) {
         state.clock = hooks.clock().now().millis();
     }
+}
+
+/// Refuses an open for writing where value files of a tier are not there: it would be taken for empty, and made anew.
+fn refuse_missing_values(state: &ManifestState, tables: Option<&Tables>) -> Result<()> {
+    let Some(tables) = tables else { return Ok(()) };
+    let descs = state.value_files().map(|file| &file.desc).filter(|desc| desc.tier != OWN);
+    for desc in descs {
+        let len = tables.open_file(desc.place()).map(|file| file.len());
+        match len {
+            Ok(len) if len == desc.len => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {
+                let text = format!(
+                    "{} is missing, or has another length; restore it, or open read-only to save the rest with `strandline repair`",
+                    tables.path(desc.place()).display()
+                );
+                return Err(Error::corruption("open", text));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn refuse(media: &Media, damage: &[Damage]) -> Error {

@@ -28,7 +28,7 @@ use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
 use crate::open::{self, POOL, Places, SST};
-use crate::options::{KeyspaceOptions, Options, PmSource, SsdSource, WalDir};
+use crate::options::{KeyspaceOptions, Options, PmSource, SsdSource, TierSource, WalDir};
 use crate::ranges::{Ranges, stretch};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
@@ -125,6 +125,7 @@ pub(crate) fn repair_at(
     // The places of the old store are not those of the new one.
     let fresh = Options {
         pm: if options.pm == PmSource::Dram { PmSource::Dram } else { PmSource::Auto },
+        tiers: TierSource::Auto,
         ssd: if options.ssd == SsdSource::None { SsdSource::None } else { SsdSource::Auto },
         wal_dir: WalDir::Auto,
         create_if_missing: true,

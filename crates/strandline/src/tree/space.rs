@@ -36,6 +36,8 @@ pub(crate) struct TableSpace {
     memory: Option<PmExtent>,
     /// An edit names the table, so a drop frees nothing.
     named: AtomicBool,
+    /// An edit named it once.
+    going: AtomicBool,
 }
 
 impl TableSpace {
@@ -49,6 +51,7 @@ impl TableSpace {
             counted: 0,
             memory: None,
             named: AtomicBool::new(false),
+            going: AtomicBool::new(false),
         }
     }
 
@@ -94,6 +97,10 @@ impl TableSpace {
     /// Marks that no durable edit names it any more; tells whether one did.
     pub(crate) fn set_dropped(&self) -> bool {
         let named = self.named.swap(false, Ordering::AcqRel);
+        if named && !self.going.swap(true, Ordering::AcqRel) {
+            let tier = self.tables.tiers.get(self.place.tier);
+            tier.into_iter().for_each(|tier| tier.note_going(self.counted));
+        }
         if named && frees_early() {
             self.memory.iter().for_each(PmExtent::plant_free);
         }
@@ -107,7 +114,8 @@ impl Drop for TableSpace {
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);
         } else {
-            self.tables.add_dead(self.place, self.counted);
+            let going = if *self.going.get_mut() { self.counted } else { 0 };
+            self.tables.add_dead(self.place, self.counted, going);
             if frees_early() {
                 memory.into_iter().for_each(PmExtent::leave);
             }

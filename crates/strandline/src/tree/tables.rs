@@ -90,6 +90,8 @@ struct DeadFile {
     place: FilePlace,
     /// Bytes that were counted.
     counted: u64,
+    /// Of these, bytes that an edit named.
+    going: u64,
 }
 
 impl Tables {
@@ -323,11 +325,11 @@ impl Tables {
         }
     }
 
-    /// Puts a table or value file on the list of dead ones; `counted` bytes of its file were counted. A table without a file
-    /// only loses its cached blocks.
-    pub(super) fn add_dead(&self, place: FilePlace, counted: u64) {
+    /// Puts a table or value file on the list of dead ones; `counted` bytes of its file were counted, `going` of them as those
+    /// of a file that an edit named. A table without a file only loses its cached blocks.
+    pub(super) fn add_dead(&self, place: FilePlace, counted: u64, going: u64) {
         let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        dead.push_back(DeadFile { place, counted });
+        dead.push_back(DeadFile { place, counted, going });
     }
 
     /// Files that are to be removed.
@@ -362,7 +364,7 @@ impl Tables {
             } else {
                 self.room.give_back(file.counted);
                 if let Some(tier) = self.tiers.get(file.place.tier) {
-                    tier.give_back(file.counted);
+                    tier.give_back(file.counted, file.going);
                     tier.removed.fetch_add(file.counted, Relaxed);
                 }
                 self.leave_place(file.place);
@@ -403,7 +405,7 @@ impl Tables {
                     Ok(()) => swept += 1,
                     Err(_) => {
                         self.use_place(place);
-                        self.add_dead(place, 0);
+                        self.add_dead(place, 0, 0);
                     }
                 }
             }

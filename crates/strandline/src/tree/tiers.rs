@@ -44,6 +44,8 @@ impl TierDir {
 pub(crate) struct Tier {
     pub dir: TierDir,
     taken: AtomicU64,
+    /// Of these, bytes of files that no edit names any more.
+    going: AtomicU64,
     /// Bytes that the device had for files, present ones included, when it was asked last.
     device: AtomicU64,
     /// Bytes of files that were removed since the directory was synced for that.
@@ -53,7 +55,8 @@ pub(crate) struct Tier {
 impl Tier {
     fn new(dir: TierDir) -> Tier {
         let (taken, removed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Tier { dir, taken, device: AtomicU64::new(u64::MAX), removed }
+        let going = AtomicU64::new(0);
+        Tier { dir, taken, going, device: AtomicU64::new(u64::MAX), removed }
     }
 
     pub(crate) fn no(&self) -> u32 {
@@ -76,6 +79,11 @@ impl Tier {
         self.taken.load(Relaxed)
     }
 
+    /// Of these, bytes of files that go with their last readers.
+    pub(crate) fn going(&self) -> u64 {
+        self.going.load(Relaxed)
+    }
+
     /// Bytes that more files may take.
     pub(crate) fn left(&self) -> u64 {
         self.limit().saturating_sub(self.taken())
@@ -85,8 +93,15 @@ impl Tier {
         self.taken.fetch_add(len, Relaxed);
     }
 
-    pub(super) fn give_back(&self, len: u64) {
+    /// Notes that no edit names a file any more.
+    pub(super) fn note_going(&self, len: u64) {
+        self.going.fetch_add(len, Relaxed);
+    }
+
+    /// Notes that a file is gone; `going` bytes of it were noted before.
+    pub(super) fn give_back(&self, len: u64, going: u64) {
         self.taken.fetch_sub(len, Relaxed);
+        self.going.fetch_sub(going, Relaxed);
     }
 
     /// Notes how many bytes more the device takes: none, once a write there failed for want of room.
@@ -166,7 +181,7 @@ mod tests {
         tiers.all[3].note_device(30);
         assert_eq!((place(2, 41), place(3, 31)), (0, 2), "then a faster one, the nearest first");
         assert_eq!(place(3, 101), 3, "no room anywhere");
-        tiers.all[2].give_back(60);
+        tiers.all[2].give_back(60, 0);
         assert_eq!((tiers.all[2].left(), tiers.all[1].limit()), (100, u64::MAX));
     }
 }

@@ -37,7 +37,7 @@ pub fn run(context: &Context, args: &LsmArgs) -> Outcome {
                 out.table(&subranges(keyspace, context.form))?;
             }
             if args.files {
-                files(keyspace, context.form, &mut out)?;
+                files(keyspace, context.form, tiers(&figures), &mut out)?;
             }
         }
     }
@@ -174,20 +174,14 @@ fn tiers(figures: &Properties) -> &[TierProperties] {
     if tiers.len() > 1 { tiers } else { &[] }
 }
 
-fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(), Failure> {
-    let heads = [
-        "",
-        "level",
-        "table",
-        "tier",
-        "reads",
-        "PM offset",
-        "bytes",
-        "entries",
-        "seqs",
-        "first key",
-        "last key",
-    ];
+fn files(
+    keyspace: &KeyspaceProperties,
+    form: Form,
+    tiers: &[TierProperties],
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let heads =
+        ["", "level", "table", "PM offset", "bytes", "entries", "seqs", "first key", "last key"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     for level in &keyspace.levels {
         rows.extend(level.tables.iter().map(|table| {
@@ -195,8 +189,6 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 String::new(),
                 level.level.to_string(),
                 table.id.to_string(),
-                table.tier.to_string(),
-                table.reads.to_string(),
                 table.pm_at.map_or_else(|| "-".into(), |at| at.to_string()),
                 table.bytes.to_string(),
                 table.entries.to_string(),
@@ -205,6 +197,13 @@ fn files(keyspace: &KeyspaceProperties, form: Form, out: &mut Out) -> Result<(),
                 form.text(&table.largest),
             ]
         }));
+    }
+    // With one directory there is nothing to tell of it.
+    if !tiers.is_empty() {
+        let tables = keyspace.levels.iter().flat_map(|level| &level.tables);
+        let more = tables.map(|table| [table.tier.to_string(), table.reads.to_string()]);
+        let more = std::iter::once(["tier", "reads"].map(String::from)).chain(more);
+        rows.iter_mut().zip(more).for_each(|(row, more)| row.extend(more));
     }
     if rows.len() > 1 {
         out.table(&rows)?;

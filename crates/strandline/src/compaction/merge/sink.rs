@@ -159,15 +159,24 @@ impl TableSink {
         let mut space = TableSpace::file(&self.tables, place);
         space.take(self.written + self.buffer.len() as u64, self.writes)?;
         let mut to = self.tables.create(place)?;
+        let mut sum = Sum::default();
         if self.written > 0 {
             let from = self.tables.open_file(self.place)?;
             let mut chunk = vec![0; BUFFER.min(self.written as usize)];
             while to.len() < self.written {
                 let at = to.len();
                 let len = chunk.len().min((self.written - at) as usize);
-                from.read_at(at, &mut chunk[..len])?;
+                // Some of what was handed over may not have reached the file.
+                if from.len() < self.written || from.read_at(at, &mut chunk[..len]).is_err() {
+                    return Err(full);
+                }
+                sum.update(&chunk[..len]);
                 to.append(&chunk[..len])?;
             }
+        }
+        sum.update(&self.buffer);
+        if sum.value() != self.sum.value() {
+            return Err(full);
         }
         // The old file goes with its space.
         (self.place, self.space, self.to) = (place, space, To::File(to));

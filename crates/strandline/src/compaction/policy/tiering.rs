@@ -26,6 +26,8 @@ const READ_SHARE: u64 = 4;
 pub(crate) struct TierFacts {
     pub limit: u64,
     pub taken: u64,
+    /// Of these, bytes of files that go with their last readers.
+    pub going: u64,
     /// New files go there; else all that is there moves away.
     pub open: bool,
 }
@@ -41,7 +43,12 @@ impl TierFacts {
     }
 
     fn takes(&self, bytes: u64) -> bool {
-        self.open && self.taken.saturating_add(bytes) <= self.full()
+        self.open && self.stays().saturating_add(bytes) <= self.full() && self.left() >= bytes
+    }
+
+    /// Bytes of files that stay.
+    fn stays(&self) -> u64 {
+        self.taken.saturating_sub(self.going)
     }
 }
 
@@ -146,7 +153,7 @@ fn leave(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
 /// Down from a tier that is full.
 fn relieve(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
     (0..tiers.len()).find_map(|rank| {
-        if !tiers[rank].open || tiers[rank].taken <= tiers[rank].full() {
+        if !tiers[rank].open || tiers[rank].stays() <= tiers[rank].full() {
             return None;
         }
         down(tiers, files, coldest(files, rank)?)
@@ -169,7 +176,7 @@ fn promote(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
         let gives_way =
             |file: &&FileFacts| file.rank == rank && !file.busy && hot.is_much_hotter(file);
         let room: u64 = files.iter().filter(gives_way).map(|file| file.bytes).sum();
-        if tiers[rank].taken.saturating_sub(room) + hot.bytes > tiers[rank].full() {
+        if tiers[rank].stays().saturating_sub(room) + hot.bytes > tiers[rank].full() {
             return None;
         }
         down(tiers, files, coldest(files, rank)?)
@@ -194,7 +201,7 @@ mod tests {
     use super::*;
 
     fn tier(limit: u64, taken: u64) -> TierFacts {
-        TierFacts { limit, taken, open: true }
+        TierFacts { limit, taken, going: 0, open: true }
     }
 
     fn file(rank: usize, level: usize, reads: u64) -> FileFacts {

@@ -30,6 +30,8 @@ pub(crate) struct Compactions {
     pub(crate) missed: bool,
     /// The last collection of value files failed, and nothing was installed since.
     pub(crate) collection_failed: bool,
+    /// When a move to another tier failed last.
+    pub(crate) tier_failed_at: Option<Instant>,
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
