@@ -24,6 +24,7 @@ use crate::span::BoundsRef;
 use crate::tree::Tree;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
+use crate::tree::tables::Tables;
 use crate::tree::value_file::ValueFiles;
 
 /// A value file is cut at so many times the size of a table.
@@ -156,7 +157,7 @@ impl Engine {
             Urgency::Urgent => limits.space * URGENT / 100,
             Urgency::Due => limits.space,
         };
-        let leaving = self.leaving_values(&tree.values);
+        let leaving = leaving(tables, &tree.values);
         let chosen = match excess(&facts, bound) {
             0 if leaving.is_empty() || urgency == Urgency::Urgent => return None,
             0 => leaving,
@@ -182,16 +183,11 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// The value files in tiers that are to be emptied.
-    fn leaving_values(&self, values: &ValueFiles) -> BTreeSet<u64> {
-        let leaves = |no: u32| {
-            let tiers = self.tables.as_ref().map(|tables| &tables.tiers);
-            tiers.and_then(|tiers| tiers.get(no)).is_some_and(|tier| !tier.is_open())
-        };
-        let files = values.iter().map(|live| &live.file.desc).filter(|desc| leaves(desc.tier));
-        files.map(|desc| desc.id).collect()
-    }
+/// The value files in tiers that are to be emptied.
+fn leaving(tables: &Tables, values: &ValueFiles) -> BTreeSet<u64> {
+    let leaves = |no: u32| tables.tiers.get(no).is_some_and(|tier| !tier.is_open());
+    let files = values.iter().map(|live| &live.file.desc).filter(|desc| leaves(desc.tier));
+    files.map(|desc| desc.id).collect()
 }
 
 fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileFacts> {

@@ -12,7 +12,7 @@ use crate::compaction::merge::engine::{MergeTask, Poll};
 use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
 use crate::compaction::policy::placement::OutputTier;
 use crate::compaction::policy::tiering::{
-    FileFacts, TierFacts, TierMove, pick_move, rank_of_level, rank_of_new,
+    BLOCK, FileFacts, TierFacts, TierMove, pick_move, rank_of_level, rank_of_new,
 };
 use crate::compaction::run::DueWork;
 use crate::compaction::under_way::inputs::Inputs;
@@ -39,8 +39,6 @@ const COOL_MIN: u64 = 1 << 12;
 const TRIES: usize = 8;
 /// Time until a move is tried again after one that failed.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes that a read brings, about.
-const BLOCK: u64 = 4 << 10;
 
 /// A table of the store, in a file.
 struct Placed {

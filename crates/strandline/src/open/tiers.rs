@@ -15,7 +15,6 @@ use crate::open::ground::Ground;
 use crate::open::store_file::{Identity, StoredTier};
 use crate::open::{choose, same_file};
 use crate::options::{Options, TierSource};
-use crate::tree::names::FileName;
 use crate::tree::owner::{self, DirClaim};
 use crate::tree::tables::TableDir;
 use crate::tree::tiers::{OWN, TierDir, TierUse};
@@ -79,7 +78,9 @@ pub(super) fn of_store(
         }
     };
     let mut wanted = wanted;
-    if access == Access::Write && wanted.iter().any(|tier| tier.use_ == TierUse::Leaving) {
+    let at = |tier: &StoredTier| TableDir { fs: fs.clone(), dir: path.join(&tier.dir) };
+    let leaves = wanted.iter().any(|tier| tier.use_ == TierUse::Leaving);
+    if access == Access::Write && (leaves || wanted != named.tiers) {
         let NamedTiers { pool, numbers } = pool()?;
         let number = |tier: &StoredTier| owner::read(&*fs, &path.join(&tier.dir)).ok().flatten();
         let found: BTreeSet<u32> =
@@ -87,7 +88,7 @@ pub(super) fn of_store(
         // Files may lie in a directory that is not there now: it is forgotten only if no edit names it (I-TIER-3).
         let elsewhere = numbers.iter().all(|no| *no == OWN || found.contains(no));
         wanted.retain(|tier| {
-            let at = TableDir { fs: fs.clone(), dir: path.join(&tier.dir) };
+            let at = at(tier);
             let is_named = match number(tier) {
                 Some(claim) => numbers.contains(&claim.tier),
                 None => !elsewhere,
@@ -100,21 +101,15 @@ pub(super) fn of_store(
             }
             !goes
         });
-    }
-    if access == Access::Write && wanted != named.tiers {
-        let NamedTiers { pool, .. } = pool()?;
-        for tier in wanted.iter().filter(|tier| tier.use_ == TierUse::Open) {
-            refuse_foreign(&*fs, &path.join(&tier.dir), pool)?;
+        if wanted != named.tiers {
+            let open = wanted.iter().filter(|tier| tier.use_ == TierUse::Open);
+            open.map(at).try_for_each(|at| refuse_foreign(&at, pool))?;
+            named.tiers.clone_from(&wanted);
+            named.write(&*ground.names(), path)?;
         }
-        named.tiers.clone_from(&wanted);
-        named.write(&*ground.names(), path)?;
     }
-    let given = wanted.into_iter().map(|StoredTier { dir, size, use_ }| GivenTier {
-        at: TableDir { fs: fs.clone(), dir: path.join(dir) },
-        size,
-        use_,
-    });
-    Ok(given.collect())
+    let given = wanted.iter();
+    Ok(given.map(|tier| GivenTier { at: at(tier), size: tier.size, use_: tier.use_ }).collect())
 }
 
 /// The directories of the options, for a store that no file names.
@@ -129,19 +124,14 @@ pub(crate) fn of_options(fs: &Arc<dyn Fs>, options: &Options) -> Vec<GivenTier> 
 }
 
 /// Refuses a directory with tables that are not the store's.
-fn refuse_foreign(fs: &dyn Fs, dir: &Path, pool: u64) -> Result<()> {
-    let names = match fs.list(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        names => names?,
-    };
-    let has_tables = names.iter().any(|name| FileName::parse(name).is_some());
-    if owner::is_claimed(fs, dir, Some(pool))? || !has_tables {
+fn refuse_foreign(at: &TableDir, pool: u64) -> Result<()> {
+    if owner::is_claimed(&*at.fs, &at.dir, Some(pool))? || at.present()?.is_empty() {
         return Ok(());
     }
     let text = format!(
         "{} holds tables, and no file OWNER says that they are this store's; name an empty directory in tiers, or write that file \
          anew, as docs/format/manifest.md shows",
-        dir.display()
+        at.dir.display()
     );
     Err(Error::new(ErrorKind::InvalidArgument, "open", text))
 }
@@ -165,13 +155,12 @@ pub(crate) fn numbered(
             dirs.push(TierDir { no: OWN, at: own.clone(), size, use_: TierUse::Open });
             continue;
         }
-        let claimed = owner::is_claimed(&*at.fs, &at.dir, Some(pool))?;
-        let found = if claimed { owner::read(&*at.fs, &at.dir)? } else { None };
+        let found = owner::claim_of(&*at.fs, &at.dir, Some(pool))?;
         let no = found.map_or(OWN, |DirClaim { tier, .. }| tier);
         let no = if planted::is(Bug::TierByPosition) { dirs.len() as u32 + 1 } else { no };
         if found.is_none() {
             if access == Access::Write {
-                refuse_foreign(&*at.fs, &at.dir, pool)?;
+                refuse_foreign(&at, pool)?;
             }
             fresh.push(dirs.len());
         } else if no == OWN {

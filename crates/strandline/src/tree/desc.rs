@@ -118,8 +118,12 @@ pub(crate) struct ValueFileState {
 impl TableDesc {
     /// Its file, if it is one.
     pub(crate) fn place(&self) -> Option<FilePlace> {
-        let place = FilePlace { tier: self.tier, name: FileName::Table(self.id) };
-        self.extent.is_none().then_some(place)
+        self.extent.is_none().then(|| self.file_place())
+    }
+
+    /// Where its file is, or would be.
+    pub(crate) fn file_place(&self) -> FilePlace {
+        FilePlace { tier: self.tier, name: FileName::Table(self.id) }
     }
 
     /// Its bytes, and those that it refers to in value files.

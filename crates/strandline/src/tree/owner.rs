@@ -72,15 +72,13 @@ pub(crate) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<DirClaim>> {
     }
 }
 
-/// Whether the tables in `dir` are claimed for `pool`.
+/// The claim of `pool` to the tables in `dir`, if they are claimed.
 ///
 /// # Errors
 /// `InvalidArgument` where another pool has them, `Corruption` where it cannot be told.
-pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<bool> {
+pub(crate) fn claim_of(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<Option<DirClaim>> {
     match read(fs, dir)? {
-        None => Ok(false),
-        Some(DirClaim { pool: owner, .. }) if Some(owner) == pool => Ok(true),
-        Some(DirClaim { pool: owner, .. }) => Err(Error::new(
+        Some(DirClaim { pool: owner, .. }) if Some(owner) != pool => Err(Error::new(
             ErrorKind::InvalidArgument,
             "open",
             format!(
@@ -89,7 +87,16 @@ pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<b
                 dir.display()
             ),
         )),
+        found => Ok(found),
     }
+}
+
+/// Whether the tables in `dir` are claimed for `pool`.
+///
+/// # Errors
+/// As [`claim_of`].
+pub(crate) fn is_claimed(fs: &dyn Fs, dir: &Path, pool: Option<u64>) -> Result<bool> {
+    claim_of(fs, dir, pool).map(|claim| claim.is_some())
 }
 
 /// Refuses a directory that any store has claimed: a new one has no tables yet.
@@ -127,10 +134,7 @@ pub(crate) fn claim(fs: &dyn Fs, dir: &Path, claim: DirClaim) -> Result<()> {
 }
 
 fn is_claimed_as(fs: &dyn Fs, dir: &Path, claim: DirClaim) -> Result<bool> {
-    if !is_claimed(fs, dir, Some(claim.pool))? {
-        return Ok(false);
-    }
-    match read(fs, dir)? {
+    match claim_of(fs, dir, Some(claim.pool))? {
         Some(found) if found.tier != claim.tier => Err(Error::new(
             ErrorKind::InvalidArgument,
             "open",

@@ -222,7 +222,7 @@ impl Tables {
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => Ok(memory.open(desc.id, extent, desc.len, hold)?),
-            _ => self.open_file(FilePlace { tier: desc.tier, name: FileName::Table(desc.id) }),
+            _ => self.open_file(desc.file_place()),
         }
     }
 
@@ -266,8 +266,7 @@ impl Tables {
         desc: &TableDesc,
         values: &BTreeMap<u64, Arc<ValueFile>>,
     ) -> Result<NewTable> {
-        let place = FilePlace { tier: desc.tier, name: FileName::Table(desc.id) };
-        let mut space = TableSpace::file(self, place);
+        let mut space = TableSpace::file(self, desc.file_place());
         space.set_named();
         match (desc.extent, &self.memory) {
             (Some(extent), Some(memory)) => space = space.with_memory(memory.claim(extent)?),
