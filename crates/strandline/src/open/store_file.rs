@@ -134,11 +134,13 @@ impl Identity {
         }
         // The last line is ended, too, or the file was cut short.
         let lines: Vec<&str> = text.split('\n').collect();
-        match lines[1..] {
-            [ref lines @ .., ""] if let Some(identity) = Identity::parse(lines) => {
-                Ok(Some(identity))
-            }
-            _ => refused(
+        let identity = match &lines[1..] {
+            [lines @ .., ""] => Identity::parse(lines),
+            _ => None,
+        };
+        match identity {
+            Some(identity) => Ok(Some(identity)),
+            None => refused(
                 ErrorKind::Corruption,
                 "is damaged; write it anew: behind its first line `pool PATH` or `wal PATH`, then `ssd PATH` if there are tables, \
                  then `tier BYTES PATH` for each further directory of them",

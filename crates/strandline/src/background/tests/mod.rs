@@ -163,6 +163,10 @@ fn a_close_tells_that_its_sync_failed_and_a_drop_tells_the_listener() {
         let db = open(Arc::clone(&fs) as Arc<dyn Fs>, WalSync::Interval(HOUR), 1, hooks);
         db.put("key", "value").expect("put");
         fs.set_rules(vec![Rule::new(1, Failure::Io).of(Call::Sync).on("wal").for_ever()]);
+        // The log's upkeep may have synced the first one.
+        if is_synced(db.engine()) {
+            db.put("key", "value").expect("put");
+        }
         if drops {
             drop(db);
         } else {
