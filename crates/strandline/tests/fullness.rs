@@ -381,11 +381,11 @@ fn a_large_table_of_a_store_opened_with_a_small_limit_shrinks() {
             let deleted = COUNT * 9 / 10;
             for i in 0..deleted {
                 db.delete(scattered(i)).unwrap_or_else(|error| panic!("{preset}: {error}"));
-                let now = files();
-                assert!(
-                    i != COUNT / 2 || now <= whole * 3 / 4,
-                    "{preset}: {now} of {whole} bytes left"
-                );
+                // Half way, as figures take long.
+                if i == COUNT / 2 {
+                    let now = files();
+                    assert!(now <= whole * 3 / 4, "{preset}: {now} of {whole} bytes left");
+                }
             }
             db.put(b"key", b"value").unwrap_or_else(|error| panic!("{preset}: {error}"));
             assert!(files() <= FILES / 2, "{preset}: {} bytes of files", files());
