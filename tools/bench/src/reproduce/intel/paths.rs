@@ -32,7 +32,7 @@ const VALUE: u64 = 512;
 const CLIENTS: u64 = 16;
 const RUNS: u32 = 3;
 /// Bytes of keys and values, and quickly.
-const SIZE: u64 = 256 << 20;
+const SIZE: u64 = 128 << 20;
 const QUICK: u64 = 4 << 20;
 /// Memtables and tables are as small a part of the data as those of 64 MiB are of the deck's 30 GB.
 const MEMTABLE_PART: u64 = 480;
