@@ -331,6 +331,49 @@ fn a_store_remembers_its_tiers_and_empties_those_that_it_is_to_leave() {
     assert!(!std::fs::read_to_string(store.join("STORE")).expect("STORE").contains("cold"));
 }
 
+/// A tier with a model counts what goes there; the device of the store has the rest, and another open does not know the model.
+#[test]
+fn a_tier_with_a_model_counts_what_goes_there() {
+    let dir = TempDir::new("tiers-model");
+    let store = dir.join("store");
+    let model = "optane-ssd,read=1us,write=0us,buffer=0";
+    let fast = spec(&dir, "fast", 300 << 10);
+    let slow = TierSpec::new(store.join("sst"), 0);
+    let with =
+        |fast: &TierSpec, slow: &TierSpec| TierSource::Dirs(vec![fast.clone(), slow.clone()]);
+    let options = on_disk(small_levels()).placement(Placement::Level);
+    let modelled = fast.clone().model(model.parse().expect("a model"));
+    let db = Db::open(&store, options.clone().tiers(with(&modelled, &slow))).expect("open");
+    fill(&db, 8_000, 1);
+    let told = db.properties();
+    let tiers = &told.ssd.as_ref().expect("tables").tiers;
+    let of_fast = tiers[0].device.clone().expect("a device of its own");
+    assert_eq!(of_fast.model.as_deref(), Some(model));
+    assert!(tiers[1].device.is_none() && told.ssd_device.model.is_none(), "{tiers:?}");
+    assert!(of_fast.written_bytes >= tiers[0].bytes && tiers[0].bytes > 0, "{of_fast:?}");
+    assert!(told.ssd_device.written_bytes >= tiers[1].bytes && tiers[1].bytes > 0);
+    let named = format!("{}: {model}", dir.join("fast").display());
+    assert!(db.basis().to_string().contains(&named), "{}", db.basis());
+    let device = |db: &Db, at: usize| db.properties().ssd.expect("tables").tiers[at].device.clone();
+    let all = |db: &Db| (device(db, 0).expect("a device"), db.properties().ssd_device);
+    let before = all(&db);
+    (0..8_000).for_each(|i| drop(db.get(scattered(i)).expect("get").expect("there")));
+    let after = all(&db);
+    assert!(after.0.reads > before.0.reads && after.1.reads > before.1.reads, "{after:?}");
+    let counted = db.properties().prometheus();
+    let line = format!("{}\"}} {}", dir.join("fast").display(), after.0.read_bytes);
+    assert!(counted.contains(&line), "{line} in {counted}");
+    db.close().expect("close");
+    // The own directory may have a model too; and what no option says is not remembered.
+    let modelled = slow.clone().model(model.parse().expect("a model"));
+    let db = Db::open(&store, options.clone().tiers(with(&fast, &modelled))).expect("open");
+    (0..8_000).for_each(|i| drop(db.get(scattered(i)).expect("get").expect("there")));
+    assert!(device(&db, 0).is_none() && device(&db, 1).expect("its own").reads > 0);
+    db.close().expect("close");
+    let db = Db::open(&store, options).expect("open");
+    assert!(device(&db, 0).is_none() && device(&db, 1).is_none());
+}
+
 #[test]
 fn a_missing_tier_is_told_and_hides_nothing() {
     let dir = TempDir::new("tiers-missing");

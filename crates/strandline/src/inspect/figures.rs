@@ -32,7 +32,7 @@ wire! {
     MemoryPages { records, anonymous }
     Pages { size, resident, huge }
     SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, cache, compactions, trouble }
-    TierProperties { no, dir, bytes, limit, leaving }
+    TierProperties { no, dir, bytes, limit, leaving, device }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
         subranges, memtable_range_deletes, level0_target, levels, value_files,

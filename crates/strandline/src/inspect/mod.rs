@@ -2,9 +2,9 @@
 //! directory. Nothing that is asked changes the store, and nothing of it lies on the way of a put or a get.
 //!
 //! ```text
-//! {"strandline":8,"ask":"explain","keyspace":"default","key":"apple"}
-//! {"strandline":8,"ok":{"value_bytes":3,"probes":[...]}}
-//! {"strandline":8,"error":{"kind":"NotFound","message":"..."}}
+//! {"strandline":9,"ask":"explain","keyspace":"default","key":"apple"}
+//! {"strandline":9,"ok":{"value_bytes":3,"probes":[...]}}
+//! {"strandline":9,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
 //! What may be asked: `stats`, `lsm`, `pool`, `explain`. Byte strings are strings where they are UTF-8, else
@@ -22,7 +22,7 @@ use std::time::Duration;
 use base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX};
 
 /// Version of the protocol.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 /// Longest question: a key and a name, each byte of them escaped.
 const QUESTION_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + NAME_BYTES_MAX) + 1024;
 /// Longest answer: figures of about a hundred thousand tables.

@@ -40,6 +40,11 @@ impl Basis {
             None if engine.surroundings.has_files_in_memory => parts.push("ssd: DRAM".to_owned()),
             _ => {}
         }
+        let tiers = engine.tables.iter().flat_map(|tables| tables.tiers.iter());
+        parts.extend(tiers.filter_map(|tier| {
+            let model = tier.dir.device.as_ref()?.figures().model?;
+            Some(format!("{}: {model}", tier.dir.at.dir.display()))
+        }));
         if parts.is_empty() { Basis::Measured } else { Basis::Emulated(parts.join(", ")) }
     }
 

@@ -122,15 +122,16 @@ impl Figure {
         self
     }
 
-    /// A value for each directory of tables.
+    /// A value for each directory of tables that has one.
     fn of_tiers(
         mut self,
         tiers: &[TierProperties],
-        value: impl Fn(&TierProperties) -> u64,
+        value: impl Fn(&TierProperties) -> Option<u64>,
     ) -> Figure {
-        self.samples.extend(tiers.iter().map(|tier| Sample {
+        let known = tiers.iter().filter_map(|tier| Some((tier, value(tier)?)));
+        self.samples.extend(known.map(|(tier, value)| Sample {
             labels: vec![("directory", tier.dir.display().to_string())],
-            value: Number::Whole(value(tier)),
+            value: Number::Whole(value),
         }));
         self
     }
@@ -341,10 +342,16 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
             .is(compactions.written_bytes),
         gauge("tier_files", "Bytes of files in a directory of tables.")
             .in_unit(bytes.clone())
-            .of_tiers(&ssd.tiers, |tier| tier.bytes),
+            .of_tiers(&ssd.tiers, |tier| Some(tier.bytes)),
         gauge("tier_limit", "Bytes that they may take; 0: what the device has.")
             .in_unit(bytes.clone())
-            .of_tiers(&ssd.tiers, |tier| tier.limit),
+            .of_tiers(&ssd.tiers, |tier| Some(tier.limit)),
+        counter("tier_read", "Bytes read from a directory that has a device of its own.")
+            .in_unit(bytes.clone())
+            .of_tiers(&ssd.tiers, |tier| Some(tier.device.as_ref()?.read_bytes)),
+        counter("tier_written", "Bytes written to a directory that has a device of its own.")
+            .in_unit(bytes.clone())
+            .of_tiers(&ssd.tiers, |tier| Some(tier.device.as_ref()?.written_bytes)),
         counter("tier_moves", "Tables that were copied to another tier.")
             .is(compactions.tier_moves),
         counter("tier_moved", "Bytes of tables that were copied to another tier.")

@@ -153,6 +153,9 @@ pub struct TierProperties {
     pub limit: u64,
     /// It is being emptied, as an option leaves it out.
     pub leaving: bool,
+    /// What went to and from its device since the store was opened, if it has one of its own; else it counts in
+    /// [`Properties::ssd_device`].
+    pub device: Option<DeviceFigures>,
 }
 
 /// Figures about a keyspace.
@@ -395,6 +398,7 @@ fn tier(tier: &Tier) -> TierProperties {
         bytes: tier.taken(),
         limit: tier.dir.size,
         leaving: !tier.is_open(),
+        device: tier.dir.device.as_ref().map(|device| device.figures()),
     }
 }
 

@@ -68,6 +68,9 @@ pub(crate) trait Ground {
     /// The file system of tables.
     fn tables(&self, options: &Options) -> Arc<dyn Fs>;
 
+    /// The same, of tables on a device of their own.
+    fn tables_on(&self, device: &Arc<Device>, options: &Options) -> Arc<dyn Fs>;
+
     /// Whether there is no pool at `at`, or one in which nothing ever was.
     fn is_blank(&self, at: &Path) -> Result<bool>;
 
@@ -165,6 +168,14 @@ impl Machine<'_> {
         Arc::new(Metered::new(fs, Arc::clone(&self.device)))
     }
 
+    /// Files of tables as the system has them.
+    fn files(&self, options: &Options) -> Arc<dyn Fs> {
+        match self.runtime {
+            Some(runtime) => runtime.files.of(options.page_cache()),
+            None => ssd::best(options.page_cache()),
+        }
+    }
+
     fn modelled(&self, region: Region) -> Region {
         match &self.pm_model {
             Some(model) => region.modelled(model),
@@ -197,10 +208,11 @@ impl Ground for Machine<'_> {
     }
 
     fn tables(&self, options: &Options) -> Arc<dyn Fs> {
-        self.metered(match self.runtime {
-            Some(runtime) => runtime.files.of(options.page_cache()),
-            None => ssd::best(options.page_cache()),
-        })
+        self.metered(self.files(options))
+    }
+
+    fn tables_on(&self, device: &Arc<Device>, options: &Options) -> Arc<dyn Fs> {
+        Arc::new(Metered::new(self.files(options), Arc::clone(device)))
     }
 
     fn heap(&self, len: u64) -> Result<Region> {
@@ -348,6 +360,10 @@ impl Ground for Given {
 
     fn tables(&self, _: &Options) -> Arc<dyn Fs> {
         Arc::clone(&self.fs)
+    }
+
+    fn tables_on(&self, device: &Arc<Device>, _: &Options) -> Arc<dyn Fs> {
+        Arc::new(Metered::new(Arc::clone(&self.fs), Arc::clone(device)))
     }
 
     fn is_blank(&self, at: &Path) -> Result<bool> {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pool::{Pool, Replay};
-use ssd::Fs;
+use ssd::{Device, Fs};
 
 use crate::engine::Access;
 use crate::manifest::ManifestState;
 use crate::open::ground::Ground;
 use crate::open::store_file::{Identity, StoredTier};
 use crate::open::{choose, same_file};
-use crate::options::{Options, TierSource};
+use crate::options::{Options, TierSource, TierSpec};
 use crate::tree::owner::{self, DirClaim};
 use crate::tree::tables::TableDir;
 use crate::tree::tiers::{OWN, TierDir, TierUse};
@@ -40,6 +40,8 @@ pub(crate) struct GivenTier {
     pub at: TableDir,
     pub size: u64,
     pub use_: TierUse,
+    /// A device of its own; none: that of the store.
+    pub device: Option<Arc<Device>>,
 }
 
 /// The directories that the store at `path` names besides its own, and those of the options; what the options change is
@@ -108,17 +110,37 @@ pub(super) fn of_store(
             named.write(&*ground.names(), path)?;
         }
     }
-    let given = wanted.iter();
-    Ok(given.map(|tier| GivenTier { at: at(tier), size: tier.size, use_: tier.use_ }).collect())
+    let given = wanted.iter().map(|tier| {
+        let at = at(tier);
+        let device = device_of(&options.tiers, |given| same_file(&path.join(&given.dir), &at.dir));
+        let at = match &device {
+            Some(device) => TableDir { fs: ground.tables_on(device, options), ..at },
+            None => at,
+        };
+        GivenTier { at, size: tier.size, use_: tier.use_, device }
+    });
+    Ok(given.collect())
 }
 
-/// The directories of the options, for a store that no file names.
-pub(crate) fn of_options(fs: &Arc<dyn Fs>, options: &Options) -> Vec<GivenTier> {
+/// The device that the options say of a directory, which only the open that names it has.
+fn device_of(tiers: &TierSource, is_it: impl Fn(&TierSpec) -> bool) -> Option<Arc<Device>> {
+    let TierSource::Dirs(dirs) = tiers else { return None };
+    let model = dirs.iter().find(|given| is_it(given))?.model.clone()?;
+    Some(Arc::new(Device::new(Some(model))))
+}
+
+/// The directories of the options, for a store that no file names. Their files are those of `fs`, or `on` devices of their own.
+pub(crate) fn of_options(
+    fs: &Arc<dyn Fs>,
+    options: &Options,
+    on: impl Fn(&Arc<dyn Fs>, &Arc<Device>) -> Arc<dyn Fs>,
+) -> Vec<GivenTier> {
     let TierSource::Dirs(dirs) = &options.tiers else { return Vec::new() };
-    let given = dirs.iter().map(|given| GivenTier {
-        at: TableDir { fs: fs.clone(), dir: given.dir.clone() },
-        size: given.size,
-        use_: TierUse::Open,
+    let given = dirs.iter().map(|given| {
+        let device = given.model.clone().map(|model| Arc::new(Device::new(Some(model))));
+        let fs = device.as_ref().map_or_else(|| fs.clone(), |device| on(fs, device));
+        let at = TableDir { fs, dir: given.dir.clone() };
+        GivenTier { at, size: given.size, use_: TierUse::Open, device }
     });
     given.collect()
 }
@@ -150,9 +172,10 @@ pub(crate) fn numbered(
     let pool = named.pool;
     let mut dirs = Vec::new();
     let mut fresh = Vec::new();
-    for GivenTier { at, size, use_ } in given {
+    for GivenTier { at, size, use_, device } in given {
         if same_file(&at.dir, &own.dir) {
-            dirs.push(TierDir { no: OWN, at: own.clone(), size, use_: TierUse::Open });
+            let at = TableDir { dir: own.dir.clone(), ..at };
+            dirs.push(TierDir { no: OWN, at, size, use_: TierUse::Open, device });
             continue;
         }
         let found = owner::claim_of(&*at.fs, &at.dir, Some(pool))?;
@@ -166,7 +189,7 @@ pub(crate) fn numbered(
         } else if no == OWN {
             return Err(twice(&at.dir, &own.dir, OWN));
         }
-        dirs.push(TierDir { no, at, size, use_ });
+        dirs.push(TierDir { no, at, size, use_, device });
     }
     if !dirs.iter().any(|dir| dir.no == OWN && same_file(&dir.at.dir, &own.dir)) {
         dirs.push(TierDir::own(own.clone()));

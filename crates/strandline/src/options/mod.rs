@@ -130,12 +130,20 @@ pub struct TierSpec {
     pub dir: PathBuf,
     /// Bytes that files there may take; 0: what the device has.
     pub size: u64,
+    /// What device it stands for, if not for that of the store ([`Options::ssd_model`]). The store does not remember it.
+    pub model: Option<SsdModel>,
 }
 
 impl TierSpec {
     /// `size` bytes in `dir`; 0: what the device has.
     pub fn new(dir: impl Into<PathBuf>, size: u64) -> TierSpec {
-        TierSpec { dir: dir.into(), size }
+        TierSpec { dir: dir.into(), size, model: None }
+    }
+
+    /// The same, on a device of its own that is as slow as `model`.
+    #[must_use]
+    pub fn model(self, model: SsdModel) -> TierSpec {
+        TierSpec { model: Some(model), ..self }
     }
 }
 

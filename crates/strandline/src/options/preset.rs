@@ -53,6 +53,19 @@ pub const PRESETS: &[Preset] = &[
               persistent memory, and one Global Index as level 0.",
         settings: &[("subranges", "1")],
     },
+    Preset {
+        name: "tiered",
+        doc: "RocksDB with persistent memory for some of its files, as Intel configures it: memtables in DRAM, upper levels in the \
+              first directories of tiers, long values apart from their keys. Directories are given beside it: tiers, and wal_dir \
+              for a log in persistent memory.",
+        settings: &[
+            ("pm", "dram"),
+            ("level0", "sst"),
+            ("subranges", "1"),
+            ("placement", "level"),
+            ("value_files_min", "1024"),
+        ],
+    },
 ];
 
 impl Options {

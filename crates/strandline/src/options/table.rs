@@ -130,12 +130,12 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         name: "tiers",
-        unit: "auto, none or DIR:SIZE,DIR:SIZE",
+        unit: "auto, none or DIR:SIZE,DIR:SIZE, each with @MODEL behind it or not",
         default: "auto",
         doc: "More directories of tables, fastest first, each with the bytes that files there may take (0: what the device has). \
               The directory of ssd comes last, or where it stands among them. auto: those that the store has. One that is \
               left out is emptied in the background, and a later open forgets it. Persistent memory is faster than all: see \
-              pm_tables.",
+              pm_tables. A model as of ssd_model may follow, for this open: /mnt/fast:3G@optane-ssd,read=12us.",
     },
     Row {
         name: "placement",

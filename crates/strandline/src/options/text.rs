@@ -38,6 +38,7 @@ impl Options {
             let own = match name {
                 "pm_model" => text.parse::<PmModel>().err(),
                 "ssd_model" => text.parse::<SsdModel>().err(),
+                "tiers" => tier_specs(text).err(),
                 _ => None,
             };
             let why = match own {
@@ -215,14 +216,50 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
 }
 
 fn tiers_named(text: &str) -> Option<TierSource> {
-    let spec = |text: &str| {
-        let (dir, size) = text.trim().rsplit_once(':')?;
-        (!dir.is_empty()).then_some(TierSpec { dir: dir.into(), size: parse_size(size)? })
-    };
     match text {
         "auto" => Some(TierSource::Auto),
         "none" => Some(TierSource::Dirs(Vec::new())),
-        list => list.split(',').map(spec).collect::<Option<_>>().map(TierSource::Dirs),
+        list => tier_specs(list).ok().map(TierSource::Dirs),
+    }
+}
+
+/// Directories with their sizes and models. A comma parts them, and parts the fields of a model too: what has no `:` and a `=`
+/// belongs to the model before it.
+fn tier_specs(text: &str) -> Result<Vec<TierSpec>> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let is_field = !part.contains(':') && part.contains('=');
+        match parts.last_mut() {
+            Some(last) if is_field && last.contains('@') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts.iter().map(|part| tier_spec(part.trim())).collect()
+}
+
+fn tier_spec(text: &str) -> Result<TierSpec> {
+    let sized = |text: &str| {
+        let (dir, size) = text.rsplit_once(':')?;
+        (!dir.is_empty()).then_some(TierSpec::new(dir, parse_size(size)?))
+    };
+    // A directory may have an `@` in its name, and no model has a `/` or a `:`.
+    let (place, model) = match text.rsplit_once('@') {
+        Some((place, model)) if !model.contains(['/', ':']) => (place, Some(model)),
+        _ => (text, None),
+    };
+    let spec = sized(place).ok_or_else(|| {
+        let text = format!(
+            "{place:?} is no directory with its size; expected DIR:SIZE or DIR:SIZE@MODEL, such as /mnt/fast:3G@optane-ssd, with \
+             commas between, or auto, or none"
+        );
+        Error::new(ErrorKind::InvalidArgument, "options", text)
+    })?;
+    match model {
+        None | Some("none") => Ok(spec),
+        Some(model) => Ok(spec.model(model.parse()?)),
     }
 }
 
@@ -293,6 +330,55 @@ mod tests {
         assert!(options.set("pm_size", "much").is_err());
         assert!(options.set("pm_tables", "75").is_ok() && options.set("pm_tables", "76").is_err());
         assert!(options.set("nonsense", "1").is_err());
+    }
+
+    #[test]
+    fn tiers_have_sizes_and_models() {
+        let model = |text: &str| text.parse::<SsdModel>().expect("model");
+        let fast = TierSpec::new("/fast", 3 << 30);
+        let slow = TierSpec::new("/slow", 0);
+        let mut options = Options::default();
+        let mut read = |text: &str| {
+            options.set("tiers", text).expect(text);
+            options.tiers.clone()
+        };
+        let dirs = TierSource::Dirs;
+        assert_eq!(read("/fast:3G, /slow:0"), dirs(vec![fast.clone(), slow.clone()]));
+        assert_eq!(
+            read("/fast:3G@optane-ssd,read=2us,buffer=0,/slow:0@nvme-tlc,read=100us"),
+            dirs(vec![
+                fast.clone().model(model("optane-ssd,read=2us,buffer=0")),
+                slow.clone().model(model("nvme-tlc,read=100us")),
+            ])
+        );
+        assert_eq!(read("/fast:3G@none,/slow:0"), dirs(vec![fast.clone(), slow.clone()]));
+        assert_eq!(read("/a@b/c:7"), dirs(vec![TierSpec::new("/a@b/c", 7)]));
+        assert_eq!(read("a=b:7"), dirs(vec![TierSpec::new("a=b", 7)]));
+        assert_eq!(
+            read("/fast:3G@sata-ssd,a=b:7"),
+            dirs(vec![fast.model(model("sata-ssd")), TierSpec::new("a=b", 7)]),
+            "a directory has a size, a field has none"
+        );
+    }
+
+    #[test]
+    fn tiers_that_cannot_be_told_name_the_option_and_what_it_takes() {
+        for (wrong, remedy) in [
+            ("", "DIR:SIZE"),
+            ("/fast", "DIR:SIZE"),
+            ("/fast:3Q", "DIR:SIZE"),
+            (":3G", "DIR:SIZE"),
+            ("/fast@nvme-tlc", "DIR:SIZE"),
+            ("/fast:3G,read=2us", "DIR:SIZE"),
+            ("/fast:3G@floppy", "nvme-tlc"),
+            ("/fast:3G@nvme-tlc,speed=9", "fields are read"),
+            ("/fast:3G@nvme-tlc,", "DIR:SIZE"),
+        ] {
+            let error = Options::default().set("tiers", wrong).expect_err(wrong);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{wrong}");
+            let told = error.to_string();
+            assert!(told.contains(&format!("tiers={wrong}: ")) && told.contains(remedy), "{told}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ use crate::snapshot::Horizon;
 use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::{TierDir, TierUse};
+use crate::tree::tiers::TierDir;
 use crate::write::op::Op;
 use crate::write::way::WriteWay;
 
@@ -282,7 +282,7 @@ impl Left {
         // Which tier is which matters to the manifest only.
         let more = places.tiers.iter().zip(1..).map(|(dir, no)| {
             let at = open::present_table_dir(ground, dir.clone());
-            TierDir { no, at, size: 0, use_: TierUse::Open }
+            TierDir { no, at, ..TierDir::own(own.clone()) }
         });
         let dirs = more.filter(|tier| !open::same_file(&tier.at.dir, &own.dir));
         let dirs = dirs.chain([TierDir::own(own.clone())]).collect();

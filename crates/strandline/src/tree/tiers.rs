@@ -7,7 +7,10 @@
 //! that names it there; the one that it replaces goes as a dropped table does (I-TREE-4).
 //! **I-TIER-3** A directory is given up only once no edit names a file in it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ssd::Device;
 
 use super::tables::TableDir;
 
@@ -31,12 +34,14 @@ pub(crate) struct TierDir {
     /// Bytes that files there may take; 0: what the device has.
     pub size: u64,
     pub use_: TierUse,
+    /// A device of its own; none: that of the store.
+    pub device: Option<Arc<Device>>,
 }
 
 impl TierDir {
     /// The store's own directory, without a limit of its own.
     pub(crate) fn own(at: TableDir) -> TierDir {
-        TierDir { no: OWN, at, size: 0, use_: TierUse::Open }
+        TierDir { no: OWN, at, size: 0, use_: TierUse::Open, device: None }
     }
 }
 
@@ -152,8 +157,6 @@ impl Tiers {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn tiers(sizes: &[(u64, TierUse)]) -> Tiers {
@@ -165,6 +168,7 @@ mod tests {
             at: dir(no),
             size: *size,
             use_: *use_,
+            device: None,
         });
         Tiers::new(all.collect())
     }

@@ -30,7 +30,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 8] = [
+pub const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -54,6 +54,18 @@ pub const EXPERIMENTS: [Experiment; 8] = [
         what: "the log of a store in DRAM on SSD and in persistent memory, on models of both",
         takes: &["size", "runs"],
         run: intel::wal,
+    },
+    Experiment {
+        name: "intel-paths",
+        what: "writes and reads with the upper levels in persistent memory, and with all tables on SSD, on models of both",
+        takes: &["size", "runs"],
+        run: intel::paths,
+    },
+    Experiment {
+        name: "intel-values",
+        what: "values apart from their keys and with them, by their length, on a model of an SSD",
+        takes: &["size", "runs"],
+        run: intel::values,
     },
     Experiment {
         name: "intel-fine-reads",

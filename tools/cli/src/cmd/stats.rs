@@ -130,10 +130,18 @@ fn print_devices(figures: &Properties, out: &mut Out) -> Result<(), Failure> {
             rows.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         out.rows(&rows)?;
     }
-    let device = &figures.ssd_device;
+    print_device("device of the files", &figures.ssd_device, out)?;
+    let tiers = figures.ssd.iter().flat_map(|ssd| &ssd.tiers);
+    for (tier, device) in tiers.filter_map(|tier| Some((tier, tier.device.as_ref()?))) {
+        print_device(&format!("device of {}", tier.dir.display()), device, out)?;
+    }
+    Ok(())
+}
+
+fn print_device(whose: &str, device: &DeviceFigures, out: &mut Out) -> Result<(), Failure> {
     match &device.model {
-        Some(model) => out.line(format_args!("device of the files, emulated ({model})"))?,
-        None => out.line("device of the files")?,
+        Some(model) => out.line(format_args!("{whose}, emulated ({model})"))?,
+        None => out.line(whose)?,
     }
     out.rows(&[
         ("  read", format!("{} in {} reads", both(device.read_bytes), human::count(device.reads))),
@@ -470,6 +478,7 @@ fn tier_json(tier: &TierProperties) -> Value {
         "bytes": tier.bytes,
         "limit": tier.limit,
         "leaving": tier.leaving,
+        "device": tier.device.as_ref().map(device_json),
     })
 }
 

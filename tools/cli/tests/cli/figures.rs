@@ -60,6 +60,8 @@ fn reproduce_lists_experiments_and_runs_them() {
         "xengine-memtable",
         "xengine-l0",
         "intel-wal",
+        "intel-paths",
+        "intel-values",
         "intel-fine-reads",
         "relsm-ladder",
         "relsm-values",
@@ -86,6 +88,49 @@ fn reproduce_puts_the_log_into_persistent_memory() {
     let rows = report.lines().filter(|line| line.matches("x)").count() == 3);
     assert_eq!(rows.count(), 6, "{report}");
     assert!(report.contains("Emulated: log and tables on nvme-tlc"), "{report}");
+}
+
+/// A row for each way to place tables, with what it was measured on and which of the deck's gains it reaches.
+#[test]
+fn reproduce_puts_upper_levels_on_a_faster_device() {
+    let report = store().run(&["reproduce", "intel-paths", "--quick"]).ok().text();
+    let lines = |of: &dyn Fn(&str) -> bool| report.lines().filter(|line| of(line)).count();
+    assert_eq!(lines(&|line| line.starts_with("by ") && line.matches("x)").count() == 2), 5);
+    assert_eq!(lines(&|line| line.starts_with("one path ") && line.contains("(1.00x)")), 1);
+    assert_eq!(lines(&|line| line.contains("their p99")), 5, "{report}");
+    assert_eq!(lines(&|line| line.contains(": emulated (ssd: nvme-tlc,")), 6, "{report}");
+    assert_eq!(lines(&|line| line.contains("/fast: optane-dax,read=")), 5, "{report}");
+    assert!(report.contains("The deck's "), "{report}");
+}
+
+/// Two lengths of values, in both layouts.
+#[test]
+fn reproduce_puts_values_apart() {
+    let report = store().run(&["reproduce", "intel-values", "--quick"]).ok().text();
+    for layout in ["  together ", "  apart "] {
+        let rows = report.lines().filter(|line| line.starts_with(layout));
+        let cells: Vec<usize> = rows.map(|row| row.matches("x)").count()).collect();
+        assert_eq!(cells, [8, 8], "{report}");
+    }
+    assert!(report.contains("Overwrites gain ") && report.contains("emulated (ssd: "), "{report}");
+}
+
+#[test]
+fn stats_tells_of_the_device_of_a_tier() {
+    let store = Store::filled(2000, &[]);
+    let fast = store.dir().join("fast");
+    let tiers = |model: &str| format!("{}:1G{model}", fast.display());
+    store.run(&["compact", "--tiers", &tiers("@optane-ssd,read=1us")]).ok();
+    let json = store.run(&["stats", "--json", "--tiers", &tiers("@optane-ssd,read=1us")]).json();
+    let tier = &json["ssd"]["tiers"][0];
+    assert_eq!(tier["device"]["model"], "optane-ssd,read=1us", "{json}");
+    assert!(tier["device"]["reads"].as_u64() > Some(0), "{json}");
+    let text = store.run(&["stats", "--tiers", &tiers("@optane-ssd")]).ok().text();
+    let line = format!("device of {}, emulated (optane-ssd)", fast.display());
+    assert!(text.contains(&line), "{line} in {text}");
+    let json = store.run(&["stats", "--json"]).ok().json();
+    assert_eq!(json["ssd"]["tiers"][0]["device"], Value::Null, "not remembered: {json}");
+    store.run(&["stats", "--tiers", &tiers("@floppy")]).failed(3, "no model floppy");
 }
 
 /// Two lengths of values: files, and four lengths of blocks with three models each.

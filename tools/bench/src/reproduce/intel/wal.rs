@@ -12,10 +12,12 @@
 
 use std::io::Write;
 
-use strandline::{Options, PmModel, PmSource, SsdModel, WalDir, WalSync};
+use strandline::{Options, PmSource, WalDir, WalSync};
 
 use super::super::puts::measured;
 use super::super::request::{Request, say};
+use super::devices::our_part;
+use super::median;
 use crate::bench::Bench;
 use crate::config::Config;
 
@@ -58,7 +60,7 @@ enum LogOn {
 pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
     let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
-    let part = our_part(SSD, PM[0])?;
+    let part = our_part(SSD, PM[0]).map_err(|error| format!("intel-wal: {error}"))?;
     say(
         out,
         &format!(
@@ -100,28 +102,6 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
         )?;
     }
     Ok(())
-}
-
-/// The SSD with the part of what it does in a second, and takes in, that our cores are of those of `memory`.
-fn our_part(ssd: &str, memory: &str) -> Result<String, String> {
-    let told = |error: strandline::Error| format!("intel-wal: {error}");
-    let whole: SsdModel = ssd.parse().map_err(told)?;
-    let memory: PmModel = memory.parse().map_err(told)?;
-    let ours = std::thread::available_parallelism().map_or(1, |ours| ours.get() as u64);
-    let cores = u64::from(memory.cores).max(ours);
-    let part = |amount: u64| amount * ours / cores;
-    Ok(format!(
-        "{ssd},read_bandwidth={},write_bandwidth={},read_iops={},buffer={}",
-        part(whole.read_bandwidth),
-        part(whole.write_bandwidth),
-        part(whole.read_iops),
-        part(whole.buffer)
-    ))
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Puts a second of one run.

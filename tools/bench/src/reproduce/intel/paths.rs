@@ -1,0 +1,337 @@
+//! `intel-paths`: random overwrites, and random gets behind them, of a store with all tables on SSD, and with a faster directory for
+//! some of them: files in persistent memory.
+//!
+//! A store is filled at the speed of the host, then opened again as on its devices; what is measured is overwritten data, after the
+//! upper levels were written several times. Stores take turns, run by run.
+//!
+//! Both devices have the part of the published bandwidth that our cores are of those which shared it: two cores cannot load them
+//! whole.
+
+use std::io::Write;
+
+use strandline::{
+    Compression, Level0Form, Options, Placement, PmSource, SsdModel, TierSource, TierSpec, WalSync,
+};
+
+use super::super::puts::measured;
+use super::super::request::{Request, say};
+use super::devices::{PmForm, host_read, our_cores, our_ssd, pm_files};
+use super::median;
+use crate::bench::Bench;
+use crate::config::{Config, Latency};
+use crate::report::outcome::Outcome;
+use crate::words::{length, told};
+
+const NAME: &str = "intel-paths";
+const SSD: &str = "nvme-tlc";
+/// The SSD as fast as the host, for what is not measured.
+const AT_ONCE: &str = "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
+const KEY: u64 = 16;
+/// The deck does not say. With these its 76,132 writes a second, written some 25 times each, are the bandwidth of such an SSD.
+const VALUE: u64 = 512;
+const CLIENTS: u64 = 16;
+const RUNS: u32 = 3;
+/// Bytes of keys and values, and quickly.
+const SIZE: u64 = 128 << 20;
+const QUICK: u64 = 4 << 20;
+/// Memtables and tables are as small a part of the data as those of 64 MiB are of the deck's 30 GB.
+const MEMTABLE_PART: u64 = 480;
+const MEMTABLE_MIN: u64 = 64 << 10;
+/// Indexes and filters, and few blocks.
+const CACHE_PART: u64 = 32;
+/// What is overwritten before a measurement, and in it: these parts of the data.
+const OVERWRITTEN: u64 = 2;
+
+/// The deck's writes a second and microseconds of the 99th percentile, and the same of reads: one path and two.
+const DECK: [[f64; 4]; 2] =
+    [[76_132.0, 4_135.0, 340_825.0, 1_765.0], [125_714.0, 2_656.0, 451_221.0, 1_218.0]];
+
+/// A faster directory.
+#[derive(Clone, Copy)]
+struct FastDir {
+    form: PmForm,
+    placement: Placement,
+    /// Which part of the data may lie there.
+    part: u64,
+}
+
+struct Row {
+    name: &'static str,
+    fast: Option<FastDir>,
+}
+
+const fn row(name: &'static str, form: PmForm, placement: Placement, part: u64) -> Row {
+    Row { name, fast: Some(FastDir { form, placement, part }) }
+}
+
+const ROWS: [Row; 6] = [
+    Row { name: "one path", fast: None },
+    row("by level, delta", PmForm::Delta, Placement::Level, 6),
+    row("by level, ratio", PmForm::Ratio, Placement::Level, 6),
+    row("by benefit, delta", PmForm::Delta, Placement::Benefit, 6),
+    row("by benefit, ratio", PmForm::Ratio, Placement::Benefit, 6),
+    row("by benefit, a tenth", PmForm::Delta, Placement::Benefit, 10),
+];
+
+/// What stores stand on.
+struct Devices {
+    ssd: String,
+    delta: String,
+    ratio: String,
+}
+
+/// What a run found.
+struct Figures {
+    /// In the order of the deck's.
+    cells: [f64; 4],
+    /// Percent of the bytes of tables that lie in the faster directory.
+    fast: f64,
+    /// Bytes written to each device for each byte of keys and values.
+    written: [f64; 2],
+    basis: String,
+}
+
+pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
+    let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
+    let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
+    let host = host_read(request)?;
+    let devices = Devices {
+        ssd: our_ssd(SSD)?,
+        delta: pm_files(PmForm::Delta, host)?,
+        ratio: pm_files(PmForm::Ratio, host)?,
+    };
+    head(size, runs, host, &devices, out)?;
+    let mut found: Vec<Vec<Figures>> = ROWS.iter().map(|_| Vec::new()).collect();
+    for turn in 0..runs as usize {
+        for place in 0..ROWS.len() {
+            let at = (turn + place) % ROWS.len();
+            found[at].push(measured_row(&ROWS[at], size, &devices, request)?);
+        }
+    }
+    let medians: Vec<Figures> = found.into_iter().map(middle).collect();
+    let (alone, others) = (&medians[0], &medians[1..]);
+    say(
+        out,
+        "                      writes/s         p99 us          reads/s          p99 us           in PM   to SSD, PM",
+    )?;
+    for (row, figures) in ROWS.iter().zip(&medians) {
+        say(out, &line(row.name, figures, alone))?;
+    }
+    let [one, two] = DECK;
+    let times = |at: usize| two[at] / one[at];
+    say(
+        out,
+        &format!(
+            "The deck's            {:<7.0} ({:.2}x)  {:<6.0} ({:+.0} %)  {:<7.0} ({:.2}x)  {:<6.0} ({:+.0} %)   10.0 %   (one path: {:.0}, {:.0} us, {:.0}, {:.0} us)\n",
+            two[0],
+            times(0),
+            two[1],
+            percent(times(1)),
+            two[2],
+            times(2),
+            two[3],
+            percent(times(3)),
+            one[0],
+            one[1],
+            one[2],
+            one[3]
+        ),
+    )?;
+    for (row, figures) in ROWS[1..].iter().zip(others) {
+        say(out, &bars(row.name, figures, alone))?;
+    }
+    say(out, "")?;
+    for (row, figures) in ROWS.iter().zip(&medians) {
+        say(out, &format!("{}: {}", row.name, figures.basis))?;
+    }
+    say(out, &format!("\n{WHY}"))
+}
+
+const WHY: &str = "\
+Where it differs from the deck: gets are uniform, so that a device with a part of the data takes that part of the gets away from
+the SSD, and no more; the deck does not say how its keys are drawn, and 1.32 times takes a quarter of the reads. The levels above
+the deepest are an eighth of it here, a tenth in RocksDB, and a tier keeps an eighth of itself free: so by level it has a sixth of
+the data. `a tenth` has no more than the deck's.";
+
+fn head(
+    size: u64,
+    runs: u32,
+    host: f64,
+    devices: &Devices,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let whole = |name: &str| -> Result<String, String> {
+        let model: SsdModel = name.parse().map_err(told)?;
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        let (read, write) = (gigabytes(model.read_bandwidth), gigabytes(model.write_bandwidth));
+        Ok(format!("{read:.2} and {write:.2} GB/s"))
+    };
+    let text = format!(
+        "Random overwrites, then random gets, uniform, {CLIENTS} clients each; keys of {KEY} bytes, values of {VALUE}, {} of them; medians of {runs}\n\
+         alternating runs. Records in DRAM, the log on the SSD in all rows and not synced; block cache of a 32th of the data; no\n\
+         compression. A faster directory may take a sixth of the data.\n\
+         Emulated, with the bandwidth that {} have. SSD: {SSD}, {} of {}. Persistent memory, as files: {} of\n\
+         {} for six modules, one alone has 6.6 and 2.3. The host reads a block of a file in {:.2} us:\n\
+         delta adds 204 ns, ratio takes it 3.02 times.\n",
+        length(size),
+        our_cores()?.text(),
+        whole(&devices.ssd)?,
+        whole(SSD)?,
+        whole(&devices.delta)?,
+        whole("optane-dax")?,
+        host / 1e3,
+    );
+    say(out, &text)
+}
+
+fn percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
+}
+
+fn line(name: &str, it: &Figures, alone: &Figures) -> String {
+    let cells: Vec<String> = (0..4)
+        .map(|at| {
+            let ratio = it.cells[at] / alone.cells[at];
+            match at % 2 {
+                0 => format!("{:<7.0} ({ratio:.2}x)", it.cells[at]),
+                _ => format!("{:<6.0} ({:+.0} %)", it.cells[at], percent(ratio)),
+            }
+        })
+        .collect();
+    let [ssd, fast] = it.written;
+    format!(
+        "{name:<20}  {:<16} {:<15} {:<16} {:<15} {:>5.1} %  {ssd:.1}, {fast:.1}",
+        cells[0], cells[1], cells[2], cells[3], it.fast
+    )
+}
+
+/// Which of the deck's gains are reached.
+fn bars(name: &str, it: &Figures, alone: &Figures) -> String {
+    let [one, two] = DECK;
+    let names = ["writes", "their p99", "reads", "their p99"];
+    let told: Vec<String> = (0..4)
+        .map(|at| {
+            let (ours, deck) = (it.cells[at] / alone.cells[at], two[at] / one[at]);
+            let is_met = if at % 2 == 0 { ours >= deck } else { ours <= deck };
+            format!("{} {}", names[at], if is_met { "reached" } else { "not reached" })
+        })
+        .collect();
+    format!("{name}: {}", told.join(", "))
+}
+
+/// The run with the median of each figure.
+fn middle(runs: Vec<Figures>) -> Figures {
+    let of = |get: &dyn Fn(&Figures) -> f64| median(runs.iter().map(get).collect());
+    Figures {
+        cells: std::array::from_fn(|at| of(&|run: &Figures| run.cells[at])),
+        fast: of(&|run: &Figures| run.fast),
+        written: std::array::from_fn(|at| of(&|run: &Figures| run.written[at])),
+        basis: runs.into_iter().next().map_or_else(String::new, |run| run.basis),
+    }
+}
+
+fn measured_row(
+    row: &Row,
+    size: u64,
+    devices: &Devices,
+    request: &Request,
+) -> Result<Figures, String> {
+    let scratch = request.memory(4 * size)?;
+    let fast = scratch.path().join("fast");
+    let tiers = |model: Option<&str>| -> Result<TierSource, String> {
+        let Some(dir) = row.fast else { return Ok(TierSource::Auto) };
+        let spec = TierSpec::new(&fast, size / dir.part);
+        let model = model.map(|text| text.parse().map_err(told)).transpose()?;
+        Ok(TierSource::Dirs(vec![model.into_iter().fold(spec, TierSpec::model)]))
+    };
+    let keys = (size / (KEY + VALUE)).max(CLIENTS);
+    let mut engine = options(size);
+    engine.set("ssd_model", AT_ONCE).map_err(told)?;
+    engine.tiers = tiers(None)?;
+    engine.placement = row.fast.map_or(Placement::Benefit, |fast| fast.placement);
+    let config = Config {
+        num: keys,
+        key_size: KEY as usize,
+        value_size: VALUE as usize,
+        db: Some(scratch.path().join("db")),
+        latency: Some(Latency::Every),
+        engine,
+        pm_size_given: true,
+        ..Config::default()
+    };
+    let mut bench = Bench::new(config)?;
+    for begin in ["filluniquerandom", "flush", "compact"] {
+        measured(NAME, &mut bench, begin)?;
+    }
+    let model = row.fast.map(|fast| match fast.form {
+        PmForm::Delta => devices.delta.as_str(),
+        PmForm::Ratio => devices.ratio.as_str(),
+    });
+    let options = bench.store.options_mut();
+    options.set("ssd_model", &devices.ssd).map_err(told)?;
+    options.tiers = tiers(model)?;
+    bench.store.reopen()?;
+    bench.config.threads = CLIENTS as usize;
+    bench.config.writes = Some((keys / OVERWRITTEN / CLIENTS).max(1));
+    measured(NAME, &mut bench, "overwrite")?;
+    let before = written(&mut bench)?;
+    bench.config.seed += 1;
+    let writes = measured(NAME, &mut bench, "overwrite")?;
+    let after = written(&mut bench)?;
+    let user = writes.user_bytes_written.max(1) as f64;
+    rest(&mut bench)?;
+    bench.config.reads = bench.config.writes;
+    measured(NAME, &mut bench, "readrandom")?;
+    bench.config.seed += 1;
+    let reads = measured(NAME, &mut bench, "readrandom")?;
+    if reads.found != reads.reads {
+        return Err(format!(
+            "{NAME}: {} of {} keys are lost",
+            reads.reads - reads.found,
+            reads.reads
+        ));
+    }
+    let told = bench.store.db()?.properties();
+    let tables = told.ssd.as_ref().map_or(0, |ssd| ssd.bytes).max(1);
+    let in_fast = told.ssd.iter().flat_map(|ssd| &ssd.tiers).filter(|tier| tier.device.is_some());
+    let in_fast: u64 = in_fast.map(|tier| tier.bytes).sum();
+    bench.store.close();
+    let p99 = |outcome: &Outcome| outcome.percentile_us(99.0).unwrap_or(0.0);
+    Ok(Figures {
+        cells: [writes.ops_per_second(), p99(&writes), reads.ops_per_second(), p99(&reads)],
+        fast: 100.0 * in_fast as f64 / tables as f64,
+        written: std::array::from_fn(|at| (after[at] - before[at]) as f64 / user),
+        basis: told.basis.to_string(),
+    })
+}
+
+/// Bytes that went to the SSD, and to files in persistent memory.
+fn written(bench: &mut Bench) -> Result<[u64; 2], String> {
+    let told = bench.store.db()?.properties();
+    let tiers = told.ssd.iter().flat_map(|ssd| &ssd.tiers);
+    let fast = tiers.filter_map(|tier| Some(tier.device.as_ref()?.written_bytes)).sum();
+    Ok([told.ssd_device.written_bytes, fast])
+}
+
+/// Waits until there is nothing left to do.
+fn rest(bench: &mut Bench) -> Result<(), String> {
+    let db = bench.store.db()?;
+    while !db.work(1 << 20).map_err(told)?.is_idle() {}
+    Ok(())
+}
+
+/// A store of RocksDB's form.
+fn options(size: u64) -> Options {
+    let memtable = (size / MEMTABLE_PART).max(MEMTABLE_MIN);
+    Options::default()
+        .pm(PmSource::Dram)
+        .pm_size((32 * memtable).max(16 << 20))
+        .memtable_bytes(memtable)
+        .wal_sync(WalSync::Never)
+        .level0(Level0Form::Sst)
+        .subranges(1)
+        .table_bytes(memtable)
+        .compression(Compression::None)
+        .block_cache(size / CACHE_PART)
+        .dram_budget(1 << 30)
+}
