@@ -130,7 +130,7 @@ fn stats_tells_of_the_device_of_a_tier() {
     assert!(text.contains(&line), "{line} in {text}");
     let json = store.run(&["stats", "--json"]).ok().json();
     assert_eq!(json["ssd"]["tiers"][0]["device"], Value::Null, "not remembered: {json}");
-    store.run(&["stats", "--tiers", &tiers("@floppy")]).failed(3, "no model floppy");
+    store.run(&["stats", "--tiers", &tiers("@floppy")]).failed(2, "no model floppy");
 }
 
 /// Two lengths of values: files, and four lengths of blocks with three models each.
