@@ -27,7 +27,7 @@ const SSD: &str = "nvme-tlc";
 /// The SSD as fast as the host, for what is not measured.
 const AT_ONCE: &str = "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
 const KEY: u64 = 16;
-/// The deck does not say. With these its 76,132 writes a second, written some 25 times each, are the bandwidth of such an SSD.
+/// The deck does not say. With these its 76,132 writes a second would load such an SSD if each was written some 25 times.
 const VALUE: u64 = 512;
 const CLIENTS: u64 = 16;
 const RUNS: u32 = 3;
@@ -55,17 +55,17 @@ struct FastDir {
     part: u64,
 }
 
-struct Row {
+struct PathRow {
     name: &'static str,
     fast: Option<FastDir>,
 }
 
-const fn row(name: &'static str, form: PmForm, placement: Placement, part: u64) -> Row {
-    Row { name, fast: Some(FastDir { form, placement, part }) }
+const fn row(name: &'static str, form: PmForm, placement: Placement, part: u64) -> PathRow {
+    PathRow { name, fast: Some(FastDir { form, placement, part }) }
 }
 
-const ROWS: [Row; 6] = [
-    Row { name: "one path", fast: None },
+const ROWS: [PathRow; 6] = [
+    PathRow { name: "one path", fast: None },
     row("by level, delta", PmForm::Delta, Placement::Level, 6),
     row("by level, ratio", PmForm::Ratio, Placement::Level, 6),
     row("by benefit, delta", PmForm::Delta, Placement::Benefit, 6),
@@ -81,7 +81,7 @@ struct Devices {
 }
 
 /// What a run found.
-struct Figures {
+struct PathFigures {
     /// In the order of the deck's.
     cells: [f64; 4],
     /// Percent of the bytes of tables that lie in the faster directory.
@@ -101,14 +101,14 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
         ratio: pm_files(PmForm::Ratio, host)?,
     };
     head(size, runs, host, &devices, out)?;
-    let mut found: Vec<Vec<Figures>> = ROWS.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Vec<PathFigures>> = ROWS.iter().map(|_| Vec::new()).collect();
     for turn in 0..runs as usize {
         for place in 0..ROWS.len() {
             let at = (turn + place) % ROWS.len();
             found[at].push(measured_row(&ROWS[at], size, &devices, request)?);
         }
     }
-    let medians: Vec<Figures> = found.into_iter().map(middle).collect();
+    let medians: Vec<PathFigures> = found.into_iter().map(middle).collect();
     let (alone, others) = (&medians[0], &medians[1..]);
     say(
         out,
@@ -148,10 +148,10 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
 }
 
 const WHY: &str = "\
-Where it differs from the deck: gets are uniform, so that a device with a part of the data takes that part of the gets away from
-the SSD, and no more; the deck does not say how its keys are drawn, and 1.32 times takes a quarter of the reads. The levels above
-the deepest are an eighth of it here, a tenth in RocksDB, and a tier keeps an eighth of itself free: so by level it has a sixth of
-the data. `a tenth` has no more than the deck's.";
+What differs from the deck: gets are uniform, so that a device with a part of the data is read for that part of the gets; the deck
+does not say how its keys are drawn, and 1.32 times takes a quarter of the reads. The levels above the deepest are an eighth of it
+here, a tenth in RocksDB, and a tier keeps an eighth of itself free: so by level it has a sixth of the data. `a tenth` has no more
+than the deck's. Clients sleep in the models, and wake late on a busy machine: on two cores rows are to be compared over several runs.";
 
 fn head(
     size: u64,
@@ -188,7 +188,7 @@ fn percent(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }
 
-fn line(name: &str, it: &Figures, alone: &Figures) -> String {
+fn line(name: &str, it: &PathFigures, alone: &PathFigures) -> String {
     let cells: Vec<String> = (0..4)
         .map(|at| {
             let ratio = it.cells[at] / alone.cells[at];
@@ -206,7 +206,7 @@ fn line(name: &str, it: &Figures, alone: &Figures) -> String {
 }
 
 /// Which of the deck's gains are reached.
-fn bars(name: &str, it: &Figures, alone: &Figures) -> String {
+fn bars(name: &str, it: &PathFigures, alone: &PathFigures) -> String {
     let [one, two] = DECK;
     let names = ["writes", "their p99", "reads", "their p99"];
     let told: Vec<String> = (0..4)
@@ -220,22 +220,22 @@ fn bars(name: &str, it: &Figures, alone: &Figures) -> String {
 }
 
 /// The run with the median of each figure.
-fn middle(runs: Vec<Figures>) -> Figures {
-    let of = |get: &dyn Fn(&Figures) -> f64| median(runs.iter().map(get).collect());
-    Figures {
-        cells: std::array::from_fn(|at| of(&|run: &Figures| run.cells[at])),
-        fast: of(&|run: &Figures| run.fast),
-        written: std::array::from_fn(|at| of(&|run: &Figures| run.written[at])),
+fn middle(runs: Vec<PathFigures>) -> PathFigures {
+    let of = |get: &dyn Fn(&PathFigures) -> f64| median(runs.iter().map(get).collect());
+    PathFigures {
+        cells: std::array::from_fn(|at| of(&|run: &PathFigures| run.cells[at])),
+        fast: of(&|run: &PathFigures| run.fast),
+        written: std::array::from_fn(|at| of(&|run: &PathFigures| run.written[at])),
         basis: runs.into_iter().next().map_or_else(String::new, |run| run.basis),
     }
 }
 
 fn measured_row(
-    row: &Row,
+    row: &PathRow,
     size: u64,
     devices: &Devices,
     request: &Request,
-) -> Result<Figures, String> {
+) -> Result<PathFigures, String> {
     let scratch = request.memory(4 * size)?;
     let fast = scratch.path().join("fast");
     let tiers = |model: Option<&str>| -> Result<TierSource, String> {
@@ -297,7 +297,7 @@ fn measured_row(
     let in_fast: u64 = in_fast.map(|tier| tier.bytes).sum();
     bench.store.close();
     let p99 = |outcome: &Outcome| outcome.percentile_us(99.0).unwrap_or(0.0);
-    Ok(Figures {
+    Ok(PathFigures {
         cells: [writes.ops_per_second(), p99(&writes), reads.ops_per_second(), p99(&reads)],
         fast: 100.0 * in_fast as f64 / tables as f64,
         written: std::array::from_fn(|at| (after[at] - before[at]) as f64 / user),
