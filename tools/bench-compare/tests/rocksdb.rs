@@ -14,7 +14,10 @@ use strandline::{
     Seq, SsdSource, import_rocksdb,
 };
 
-const KEYS: u64 = 1_000_000;
+/// So many that a million are left.
+const KEYS: u64 = 1_100_000;
+/// Prime to it: its multiples are all keys in another order.
+const STRIDE: u64 = 611_953;
 /// Values from this size on lie in value files.
 const APART: u64 = 500;
 
@@ -53,10 +56,11 @@ fn fill(folder: &Path) -> (Db, Contents, Contents) {
     let mut batch = Batch::new();
     for round in 0..2_u64 {
         let count = if round == 0 { KEYS } else { KEYS / 4 };
-        for number in (0..count).map(|at| mixed(at + round) % KEYS) {
+        let number = |at: u64| if round == 0 { at * STRIDE % KEYS } else { mixed(at) % KEYS };
+        for number in (0..count).map(number) {
             batch.put(db.default_keyspace(), key(number), value(number, round));
             model.insert(key(number), value(number, round));
-            if batch.len() >= 500 {
+            if batch.len() >= 200 {
                 db.write(&batch).expect("write");
                 batch.clear();
             }
@@ -176,6 +180,7 @@ fn rocksdb_reads_an_export_of_a_million_keys_and_compacts_it() {
     let path = folder.path().join("export");
     let export = store.export_rocksdb(&path).expect("export");
     println!("{export:?}: {} and {} keys", model.len(), totals.len());
+    assert!(model.len() >= 1_000_000, "{} keys", model.len());
     assert!(export.families[0].value_files > 10 && export.families[0].tables > 10);
     assert!(export.families.iter().all(|family| family.rewritten.is_none()));
     let db = open(&path);
