@@ -1,10 +1,15 @@
 //! --preset: stores of every preset, drawn, checked, and opened with another one.
 
-use strandline::{Options, PRESETS};
+use strandline::{Options, PRESETS, PmSource};
 
 use crate::store::Store;
 
 const LINES: u32 = 5000;
+
+/// Whether records are in DRAM, with a log.
+fn in_dram(preset: &str) -> bool {
+    Options::preset(preset).expect(preset).pm == PmSource::Dram
+}
 
 /// A store of a preset, with less in memtables than in level 0 or below.
 fn store(preset: &str) -> Store {
@@ -22,11 +27,11 @@ fn every_preset_makes_a_store_that_can_be_drawn_and_checked() {
     for preset in PRESETS {
         let (name, store) = (preset.name, store(preset.name));
         let text = store.run(&["lsm"]).ok().text();
-        let memory = if name == "classic" { "DRAM" } else { "PM" };
+        let memory = if in_dram(name) { "DRAM" } else { "PM" };
         assert!(text.lines().any(|line| line.trim_start().starts_with(memory)), "{name}: {text}");
         let stats = store.run(&["stats"]).ok().text();
-        assert_eq!(stats.starts_with("persistent memory\n"), name != "classic", "{stats}");
-        if name == "classic" {
+        assert_eq!(stats.starts_with("persistent memory\n"), !in_dram(name), "{stats}");
+        if in_dram(name) {
             let explained = store.run(&["explain", "get", "key00001"]).ok().text();
             for text in [text, stats, explained, store.run(&["top", "--once"]).ok().text()] {
                 assert!(!text.contains("PM") && !text.contains("persistent memory"), "{text}");
@@ -54,12 +59,12 @@ fn a_store_opens_with_another_preset() {
             let (first, second) = (first.name, second.name);
             let store = store(first);
             let put = store.run(&["put", "key00007", "again", "--preset", second]);
-            if second == "classic" && first != "classic" {
+            if in_dram(second) && !in_dram(first) {
                 put.failed(2, "pm=dram was asked for; leave pm out");
                 continue;
             }
             let pm_tables = Options::preset(second).expect(second).pm_tables;
-            if first == "classic" && pm_tables > 0 {
+            if in_dram(first) && pm_tables > 0 {
                 put.failed(2, "leave pm_tables out");
                 continue;
             }
