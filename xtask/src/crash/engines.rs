@@ -96,6 +96,14 @@ pub const VALUES_DEEP: Engine =
 /// Memtables go to tables as they are: values come to lie apart, and files go, every few writes.
 pub const VALUES_FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..VALUES };
 pub const VALUES_FLUSHED_DEEP: Engine = Engine { level0: Level0Form::Sst, ..VALUES_DEEP };
+/// Many values in each file, with little garbage.
+pub const VALUES_MANY: Engine = Engine {
+    keys: Keys::short(16),
+    table_bytes: Some(1024),
+    zones: 30,
+    manifest_len: 12 << 10,
+    ..VALUES_FLUSHED
+};
 pub const VALUES_EXPIRING: Engine = Engine { expires: true, ..VALUES };
 pub const VALUES_LOGGED: Engine = Engine { log: SimLog::Device, ..VALUES };
 pub const VALUES_SHORT_OF_ROOM: Engine =

@@ -10,12 +10,13 @@ use super::engines::{
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED,
     TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
-    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_LOGGED, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
+    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES,
+    VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
     levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots, tiers,
-    tiers_readers, values, values_ranges, values_readers, whole, wraps,
+    tiers_readers, values, values_many, values_ranges, values_readers, whole, wraps,
 };
 use super::system::Engine;
 
@@ -196,6 +197,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("values-deep", VALUES_DEEP, values(), Mode::Adr, wide.clone(), 4),
         campaign("values-pm", VALUES_PM_TABLES, values(), Mode::Adr, wide.clone(), 4),
         campaign("values-readers", VALUES_FLUSHED, values_readers(), Mode::Adr, skim.clone(), 30),
+        campaign("values-many", VALUES_MANY, values_many(), Mode::Adr, few.clone(), 55),
         campaign("values-expiring", VALUES_EXPIRING, expiring(), Mode::Adr, wide.clone(), 6),
         campaign("values-room", VALUES_SHORT_OF_ROOM, short_of_room(), Mode::Adr, few.clone(), 6),
         campaign("values-whole", VALUES_CUT, whole(), Mode::Adr, wide.clone(), 6),

@@ -123,6 +123,11 @@ pub fn values_readers() -> Shape {
     Shape { keys: Keys::short(3), value_lens: vec![90], background: 45, ops: 60, ..snapshots() }
 }
 
+/// Files of many values, of which some are overwritten each time: what is left of them is written anew.
+pub fn values_many() -> Shape {
+    Shape { keys: Keys::short(16), ops: 120, background: 45, reopens: 1, ..values() }
+}
+
 /// Values of their own files, whose tables are parted by what is deleted in ranges.
 pub fn values_ranges() -> Shape {
     Shape { range_deletes: 14, deletes: 4, background: 40, checkpoints: 0, ..values() }
