@@ -123,7 +123,7 @@ pub fn values_readers() -> Shape {
     Shape { keys: Keys::short(3), value_lens: vec![90], background: 45, ops: 60, ..snapshots() }
 }
 
-/// Files of many values, of which some are overwritten each time: what is left of them is written anew.
+/// Files of many values. Some of these are overwritten each time, and what is left is written anew.
 pub fn values_many() -> Shape {
     Shape { keys: Keys::short(16), ops: 120, background: 45, reopens: 1, ..values() }
 }
