@@ -27,7 +27,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::{OpenMode, Prefault, Region};
 use pool::Pool;
-use ssd::{Device, Fs, Metered};
+use ssd::{Fs, Metered};
 
 use crate::engine::{Access, Engine, Means};
 use crate::hooks::Hooks;
@@ -129,8 +129,9 @@ pub(crate) fn open_at(
             })?;
             let table_dir = heap_table_dir(ground, &options)?;
             let choice = PmChoice::by(ChosenBy::Option);
-            let on = |_: &_, device: &_| ground.tables_on(device, &options);
-            let tiers = given_tiers(table_dir.as_ref(), &options, on);
+            let tiers = table_dir.as_ref().map_or_else(Vec::new, |own| {
+                tiers::of_options(&own.fs, &options, |device| ground.tables_on(device, &options))
+            });
             OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) }
         }
         PmSource::Auto | PmSource::Path(_) | PmSource::Dram => {
@@ -504,15 +505,6 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The directories of tables of a store that no file names.
-fn given_tiers(
-    own: Option<&TableDir>,
-    options: &Options,
-    on: impl Fn(&Arc<dyn Fs>, &Arc<Device>) -> Arc<dyn Fs>,
-) -> Vec<GivenTier> {
-    own.map_or_else(Vec::new, |own| tiers::of_options(&own.fs, options, on))
-}
-
 /// Opens the store in `region`, formatting it if nothing was ever in it.
 pub(crate) fn open_region(
     region: Arc<Region>,
@@ -525,10 +517,11 @@ pub(crate) fn open_region(
         first_state(table_dir.as_ref()).map(Beginning::of_new_store)
     })?;
     let choice = PmChoice::by(ChosenBy::Caller);
-    let on = |own: &Arc<dyn Fs>, device: &Arc<Device>| -> Arc<dyn Fs> {
-        Arc::new(Metered::new(Arc::clone(own), Arc::clone(device)))
-    };
-    let tiers = given_tiers(table_dir.as_ref(), &options, on);
+    let tiers = table_dir.as_ref().map_or_else(Vec::new, |own| {
+        tiers::of_options(&own.fs, &options, |device| {
+            Arc::new(Metered::new(Arc::clone(&own.fs), Arc::clone(device)))
+        })
+    });
     let opened =
         OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) };
     assemble(opened, options, hooks, Access::Write, Means { memory, ..Means::default() })

@@ -112,7 +112,12 @@ pub(super) fn of_store(
     }
     let given = wanted.iter().map(|tier| {
         let at = at(tier);
-        let device = device_of(&options.tiers, |given| same_file(&path.join(&given.dir), &at.dir));
+        let is_it = |given: &&TierSpec| same_file(&path.join(&given.dir), &at.dir);
+        // Only the open that names it has it.
+        let device = match &options.tiers {
+            TierSource::Dirs(dirs) => dirs.iter().find(is_it).and_then(device_of),
+            TierSource::Auto => None,
+        };
         let at = match &device {
             Some(device) => TableDir { fs: ground.tables_on(device, options), ..at },
             None => at,
@@ -122,23 +127,21 @@ pub(super) fn of_store(
     Ok(given.collect())
 }
 
-/// The device that the options say of a directory, which only the open that names it has.
-fn device_of(tiers: &TierSource, is_it: impl Fn(&TierSpec) -> bool) -> Option<Arc<Device>> {
-    let TierSource::Dirs(dirs) = tiers else { return None };
-    let model = dirs.iter().find(|given| is_it(given))?.model.clone()?;
-    Some(Arc::new(Device::new(Some(model))))
+/// The device that a directory has for itself.
+fn device_of(given: &TierSpec) -> Option<Arc<Device>> {
+    given.model.clone().map(|model| Arc::new(Device::new(Some(model))))
 }
 
 /// The directories of the options, for a store that no file names. Their files are those of `fs`, or `on` devices of their own.
 pub(crate) fn of_options(
     fs: &Arc<dyn Fs>,
     options: &Options,
-    on: impl Fn(&Arc<dyn Fs>, &Arc<Device>) -> Arc<dyn Fs>,
+    on: impl Fn(&Arc<Device>) -> Arc<dyn Fs>,
 ) -> Vec<GivenTier> {
     let TierSource::Dirs(dirs) = &options.tiers else { return Vec::new() };
     let given = dirs.iter().map(|given| {
-        let device = given.model.clone().map(|model| Arc::new(Device::new(Some(model))));
-        let fs = device.as_ref().map_or_else(|| fs.clone(), |device| on(fs, device));
+        let device = device_of(given);
+        let fs = device.as_ref().map_or_else(|| fs.clone(), &on);
         let at = TableDir { fs, dir: given.dir.clone() };
         GivenTier { at, size: given.size, use_: TierUse::Open, device }
     });

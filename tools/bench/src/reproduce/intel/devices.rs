@@ -7,27 +7,19 @@ use ssd::{Fs, PageCache, Posix};
 use strandline::{PmModel, SsdModel};
 
 use super::super::request::Request;
+use super::median;
 use crate::data::rng::Rng;
 use crate::words::told;
 
-/// Files in persistent memory, and the memory that they are in.
+/// The persistent memory, as what the host takes and the published difference to DRAM, and as that times the published ratio.
+pub(super) const DELTA: &str = "optane-100x6-delta";
+pub(super) const RATIO: &str = "optane-100x6-ratio";
+/// Files in it.
 const FILES: &str = "optane-dax";
-const MEMORY: &str = "optane-100x6-delta";
-/// Nanoseconds of a random read: of the memory, and of the DRAM that was measured with it.
-const READ: (f64, f64) = (305.0, 101.0);
 /// Bytes of files that are read at random, of a read, and how many reads there are.
 const SPAN: usize = 64 << 20;
 const BLOCK: usize = 4096;
 const READS: usize = 4001;
-
-/// How a model of persistent memory comes by its latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PmForm {
-    /// What the host takes itself, and the published difference to DRAM.
-    Delta,
-    /// What the host takes itself, times the published ratio.
-    Ratio,
-}
 
 /// Our cores, and those that shared the bandwidth of the memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +29,9 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    pub(super) fn of(memory: &str) -> Result<Cores, String> {
-        let memory: PmModel = memory.parse().map_err(told)?;
+    /// Those of a machine with that memory.
+    pub(super) fn here() -> Result<Cores, String> {
+        let memory: PmModel = DELTA.parse().map_err(told)?;
         let ours = std::thread::available_parallelism().map_or(1, |ours| ours.get() as u64);
         Ok(Cores { ours, shared: u64::from(memory.cores).max(ours) })
     }
@@ -64,31 +57,18 @@ impl Cores {
     }
 }
 
-/// The SSD with the part of what it does in a second, and takes in, that our cores are of those of `memory`.
-pub(super) fn our_part(ssd: &str, memory: &str) -> Result<String, String> {
+/// The SSD with the part of what it does in a second, and takes in, that our cores are of those that share it.
+pub(super) fn our_part(ssd: &str) -> Result<String, String> {
     let whole: SsdModel = ssd.parse().map_err(told)?;
-    Ok(format!("{ssd},{}", Cores::of(memory)?.fields(&whole)))
+    Ok(format!("{ssd},{}", Cores::here()?.fields(&whole)))
 }
 
-/// Our part of `ssd`, if it shares a machine with the memory of [`pm_files`].
-pub(super) fn our_ssd(ssd: &str) -> Result<String, String> {
-    our_part(ssd, MEMORY)
-}
-
-/// The cores of the machine with that memory, and ours.
-pub(super) fn our_cores() -> Result<Cores, String> {
-    Cores::of(MEMORY)
-}
-
-/// Our part of files in persistent memory, where the host takes `host` nanoseconds for a block.
-pub(super) fn pm_files(form: PmForm, host: f64) -> Result<String, String> {
+/// Our part of files in `memory`, where the host takes `host` nanoseconds for a block.
+pub(super) fn pm_files(memory: &str, host: f64) -> Result<String, String> {
     let whole: SsdModel = FILES.parse().map_err(told)?;
-    let (device, dram) = READ;
-    let read = match form {
-        PmForm::Delta => host + device - dram,
-        PmForm::Ratio => host * device / dram,
-    };
-    Ok(format!("{FILES},read={read:.0}ns,{}", our_cores()?.fields(&whole)))
+    let memory: PmModel = memory.parse().map_err(told)?;
+    let read = memory.read.target(host);
+    Ok(format!("{FILES},read={read:.0}ns,{}", Cores::here()?.fields(&whole)))
 }
 
 /// Nanoseconds in which the host reads a random block of a file in memory: the median.
@@ -107,6 +87,5 @@ pub(super) fn host_read(request: &Request) -> Result<f64, String> {
         file.read_at(at, &mut block).map_err(told)?;
         took.push(began.elapsed().as_nanos() as f64);
     }
-    took.sort_by(f64::total_cmp);
-    Ok(took[READS / 2])
+    Ok(median(took))
 }

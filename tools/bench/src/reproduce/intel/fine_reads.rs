@@ -9,6 +9,7 @@ use std::io::Write;
 use strandline::{Compression, Db, Level0Form, Options, PmSource};
 
 use super::super::request::{Request, say};
+use super::stores::rest;
 use crate::clock::thread_cpu;
 use crate::data::keys::{Form, Keys};
 use crate::data::rng::Rng;
@@ -173,8 +174,7 @@ fn fill(
             db.put(&key, values.next(number)).map_err(told)?;
         }
         db.flush().map_err(told)?;
-        while !db.work(1 << 20).map_err(told)?.is_idle() {}
-        Ok::<(), String>(())
+        rest(&db)
     };
     put(&mut (0..count / 2 + 1).map(|number| 4 * number + 1))?;
     db.compact().map_err(told)?;

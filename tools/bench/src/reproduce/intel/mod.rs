@@ -3,6 +3,7 @@
 mod devices;
 mod fine_reads;
 mod paths;
+mod stores;
 mod values;
 mod wal;
 
@@ -10,6 +11,21 @@ pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
 pub(super) use values::run as values;
 pub(super) use wal::run as wal;
+
+/// What each of `N` subjects gives in so many runs. They take turns, and each run begins with another.
+fn in_turns<T, const N: usize>(
+    runs: u32,
+    mut measure: impl FnMut(usize) -> Result<T, String>,
+) -> Result<[Vec<T>; N], String> {
+    let mut found = [(); N].map(|()| Vec::new());
+    for turn in 0..runs as usize {
+        for place in 0..N {
+            let at = (turn + place) % N;
+            found[at].push(measure(at)?);
+        }
+    }
+    Ok(found)
+}
 
 /// The one in the middle.
 fn median(mut figures: Vec<f64>) -> f64 {

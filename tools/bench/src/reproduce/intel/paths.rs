@@ -9,17 +9,15 @@
 
 use std::io::Write;
 
-use strandline::{
-    Compression, Level0Form, Options, Placement, PmSource, SsdModel, TierSource, TierSpec, WalSync,
-};
+use strandline::{Placement, SsdModel, TierSource, TierSpec};
 
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::devices::{PmForm, host_read, our_cores, our_ssd, pm_files};
-use super::median;
+use super::devices::{Cores, DELTA, RATIO, host_read, our_part, pm_files};
+use super::stores::{all_found, p99_us, rest, rocksdb_form};
+use super::{in_turns, median};
 use crate::bench::Bench;
 use crate::config::{Config, Latency};
-use crate::report::outcome::Outcome;
 use crate::words::{length, told};
 
 const NAME: &str = "intel-paths";
@@ -49,7 +47,8 @@ const DECK: [[f64; 4]; 2] =
 /// A faster directory.
 #[derive(Clone, Copy)]
 struct FastDir {
-    form: PmForm,
+    /// Files in it are what the directory stands for.
+    memory: &'static str,
     placement: Placement,
     /// Which part of the data may lie there.
     part: u64,
@@ -60,24 +59,24 @@ struct PathRow {
     fast: Option<FastDir>,
 }
 
-const fn row(name: &'static str, form: PmForm, placement: Placement, part: u64) -> PathRow {
-    PathRow { name, fast: Some(FastDir { form, placement, part }) }
+const fn row(name: &'static str, memory: &'static str, placement: Placement, part: u64) -> PathRow {
+    PathRow { name, fast: Some(FastDir { memory, placement, part }) }
 }
 
 const ROWS: [PathRow; 6] = [
     PathRow { name: "one path", fast: None },
-    row("by level, delta", PmForm::Delta, Placement::Level, 6),
-    row("by level, ratio", PmForm::Ratio, Placement::Level, 6),
-    row("by benefit, delta", PmForm::Delta, Placement::Benefit, 6),
-    row("by benefit, ratio", PmForm::Ratio, Placement::Benefit, 6),
-    row("by benefit, a tenth", PmForm::Delta, Placement::Benefit, 10),
+    row("by level, delta", DELTA, Placement::Level, 6),
+    row("by level, ratio", RATIO, Placement::Level, 6),
+    row("by benefit, delta", DELTA, Placement::Benefit, 6),
+    row("by benefit, ratio", RATIO, Placement::Benefit, 6),
+    row("by benefit, a tenth", DELTA, Placement::Benefit, 10),
 ];
 
 /// What stores stand on.
 struct Devices {
     ssd: String,
-    delta: String,
-    ratio: String,
+    /// Nanoseconds in which the host reads a block of a file.
+    host: f64,
 }
 
 /// What a run found.
@@ -94,21 +93,10 @@ struct PathFigures {
 pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
     let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
-    let host = host_read(request)?;
-    let devices = Devices {
-        ssd: our_ssd(SSD)?,
-        delta: pm_files(PmForm::Delta, host)?,
-        ratio: pm_files(PmForm::Ratio, host)?,
-    };
-    head(size, runs, host, &devices, out)?;
-    let mut found: Vec<Vec<PathFigures>> = ROWS.iter().map(|_| Vec::new()).collect();
-    for turn in 0..runs as usize {
-        for place in 0..ROWS.len() {
-            let at = (turn + place) % ROWS.len();
-            found[at].push(measured_row(&ROWS[at], size, &devices, request)?);
-        }
-    }
-    let medians: Vec<PathFigures> = found.into_iter().map(middle).collect();
+    let devices = Devices { ssd: our_part(SSD)?, host: host_read(request)? };
+    head(size, runs, &devices, out)?;
+    let found = in_turns(runs, |at| measured_row(&ROWS[at], size, &devices, request))?;
+    let medians: [PathFigures; ROWS.len()] = found.map(middle);
     let (alone, others) = (&medians[0], &medians[1..]);
     say(
         out,
@@ -153,13 +141,7 @@ does not say how its keys are drawn, and 1.32 times takes a quarter of the reads
 here, a tenth in RocksDB, and a tier keeps an eighth of itself free: so by level it has a sixth of the data. `a tenth` has no more
 than the deck's. Clients sleep in the models, and wake late on a busy machine: on two cores rows are to be compared over several runs.";
 
-fn head(
-    size: u64,
-    runs: u32,
-    host: f64,
-    devices: &Devices,
-    out: &mut dyn Write,
-) -> Result<(), String> {
+fn head(size: u64, runs: u32, devices: &Devices, out: &mut dyn Write) -> Result<(), String> {
     let whole = |name: &str| -> Result<String, String> {
         let model: SsdModel = name.parse().map_err(told)?;
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
@@ -174,12 +156,12 @@ fn head(
          {} for six modules, one alone has 6.6 and 2.3. The host reads a block of a file in {:.2} us:\n\
          delta adds 204 ns, ratio takes it 3.02 times.\n",
         length(size),
-        our_cores()?.text(),
+        Cores::here()?.text(),
         whole(&devices.ssd)?,
         whole(SSD)?,
-        whole(&devices.delta)?,
+        whole(&pm_files(DELTA, devices.host)?)?,
         whole("optane-dax")?,
-        host / 1e3,
+        devices.host / 1e3,
     );
     say(out, &text)
 }
@@ -245,7 +227,8 @@ fn measured_row(
         Ok(TierSource::Dirs(vec![model.into_iter().fold(spec, TierSpec::model)]))
     };
     let keys = (size / (KEY + VALUE)).max(CLIENTS);
-    let mut engine = options(size);
+    let memtable = (size / MEMTABLE_PART).max(MEMTABLE_MIN);
+    let mut engine = rocksdb_form(memtable, size / CACHE_PART);
     engine.set("ssd_model", AT_ONCE).map_err(told)?;
     engine.tiers = tiers(None)?;
     engine.placement = row.fast.map_or(Placement::Benefit, |fast| fast.placement);
@@ -263,13 +246,10 @@ fn measured_row(
     for begin in ["filluniquerandom", "flush", "compact"] {
         measured(NAME, &mut bench, begin)?;
     }
-    let model = row.fast.map(|fast| match fast.form {
-        PmForm::Delta => devices.delta.as_str(),
-        PmForm::Ratio => devices.ratio.as_str(),
-    });
+    let model = row.fast.map(|fast| pm_files(fast.memory, devices.host)).transpose()?;
     let options = bench.store.options_mut();
     options.set("ssd_model", &devices.ssd).map_err(told)?;
-    options.tiers = tiers(model)?;
+    options.tiers = tiers(model.as_deref())?;
     bench.store.reopen()?;
     bench.config.threads = CLIENTS as usize;
     bench.config.writes = Some((keys / OVERWRITTEN / CLIENTS).max(1));
@@ -279,26 +259,19 @@ fn measured_row(
     let writes = measured(NAME, &mut bench, "overwrite")?;
     let after = written(&mut bench)?;
     let user = writes.user_bytes_written.max(1) as f64;
-    rest(&mut bench)?;
+    rest(&bench.store.db()?)?;
     bench.config.reads = bench.config.writes;
     measured(NAME, &mut bench, "readrandom")?;
     bench.config.seed += 1;
     let reads = measured(NAME, &mut bench, "readrandom")?;
-    if reads.found != reads.reads {
-        return Err(format!(
-            "{NAME}: {} of {} keys are lost",
-            reads.reads - reads.found,
-            reads.reads
-        ));
-    }
+    all_found(NAME, &reads)?;
     let told = bench.store.db()?.properties();
     let tables = told.ssd.as_ref().map_or(0, |ssd| ssd.bytes).max(1);
     let in_fast = told.ssd.iter().flat_map(|ssd| &ssd.tiers).filter(|tier| tier.device.is_some());
     let in_fast: u64 = in_fast.map(|tier| tier.bytes).sum();
     bench.store.close();
-    let p99 = |outcome: &Outcome| outcome.percentile_us(99.0).unwrap_or(0.0);
     Ok(PathFigures {
-        cells: [writes.ops_per_second(), p99(&writes), reads.ops_per_second(), p99(&reads)],
+        cells: [writes.ops_per_second(), p99_us(&writes), reads.ops_per_second(), p99_us(&reads)],
         fast: 100.0 * in_fast as f64 / tables as f64,
         written: std::array::from_fn(|at| (after[at] - before[at]) as f64 / user),
         basis: told.basis.to_string(),
@@ -311,27 +284,4 @@ fn written(bench: &mut Bench) -> Result<[u64; 2], String> {
     let tiers = told.ssd.iter().flat_map(|ssd| &ssd.tiers);
     let fast = tiers.filter_map(|tier| Some(tier.device.as_ref()?.written_bytes)).sum();
     Ok([told.ssd_device.written_bytes, fast])
-}
-
-/// Waits until there is nothing left to do.
-fn rest(bench: &mut Bench) -> Result<(), String> {
-    let db = bench.store.db()?;
-    while !db.work(1 << 20).map_err(told)?.is_idle() {}
-    Ok(())
-}
-
-/// A store of RocksDB's form.
-fn options(size: u64) -> Options {
-    let memtable = (size / MEMTABLE_PART).max(MEMTABLE_MIN);
-    Options::default()
-        .pm(PmSource::Dram)
-        .pm_size((32 * memtable).max(16 << 20))
-        .memtable_bytes(memtable)
-        .wal_sync(WalSync::Never)
-        .level0(Level0Form::Sst)
-        .subranges(1)
-        .table_bytes(memtable)
-        .compression(Compression::None)
-        .block_cache(size / CACHE_PART)
-        .dram_budget(1 << 30)
 }

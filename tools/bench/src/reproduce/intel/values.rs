@@ -5,15 +5,13 @@
 
 use std::io::Write;
 
-use strandline::{Compression, Level0Form, Options, PmSource, WalSync};
-
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::devices::{our_cores, our_ssd};
-use super::median;
+use super::devices::{Cores, our_part};
+use super::stores::{all_found, p99_us, rest, rocksdb_form};
+use super::{in_turns, median};
 use crate::bench::Bench;
 use crate::config::{Config, Latency};
-use crate::report::outcome::Outcome;
 use crate::words::{length, told};
 
 const NAME: &str = "intel-values";
@@ -68,7 +66,7 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
     let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
     let values = if request.quick { &VALUES[2..4] } else { &VALUES[..] };
-    let ssd = our_ssd(SSD)?;
+    let ssd = our_part(SSD)?;
     say(
         out,
         &format!(
@@ -77,19 +75,14 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
              data, no compression. Written: bytes to the SSD for each byte put, log included, and space: bytes of files for each\n\
              live byte, both of the overwrites. emulated (ssd: {ssd}), what {} have of it.\n",
             length(size),
-            our_cores()?.text(),
+            Cores::here()?.text(),
         ),
     )?;
     say(out, &line("", HEADS.map(String::from)))?;
     let mut gains = None;
     for value in values {
-        let mut found: [Vec<Cells>; 2] = [Vec::new(), Vec::new()];
-        for turn in 0..runs as usize {
-            for place in 0..LAYOUTS.len() {
-                let at = (turn + place) % LAYOUTS.len();
-                found[at].push(measured_cells(LAYOUTS[at], *value, size, &ssd, request)?);
-            }
-        }
+        let found: [Vec<Cells>; 2] =
+            in_turns(runs, |at| measured_cells(LAYOUTS[at], *value, size, &ssd, request))?;
         let medians = found.map(|runs| {
             std::array::from_fn(|at| median(runs.iter().map(|cells: &Cells| cells[at]).collect()))
         });
@@ -130,17 +123,7 @@ fn measured_cells(
     let scratch = request.memory(5 * size)?;
     let keys = (size / (KEY + value)).max(CLIENTS);
     let memtable = (size / MEMTABLE_PART).max(MEMTABLE_MIN);
-    let mut engine = Options::default()
-        .pm(PmSource::Dram)
-        .pm_size((32 * memtable).max(16 << 20))
-        .memtable_bytes(memtable)
-        .wal_sync(WalSync::Never)
-        .level0(Level0Form::Sst)
-        .subranges(1)
-        .table_bytes(memtable)
-        .compression(Compression::None)
-        .block_cache(size / CACHE_PART)
-        .dram_budget(1 << 30)
+    let mut engine = rocksdb_form(memtable, size / CACHE_PART)
         .value_files_min(if layout == Layout::Apart { 1 } else { 0 });
     engine.set("ssd_model", ssd).map_err(told)?;
     let config = Config {
@@ -162,7 +145,7 @@ fn measured_cells(
     let before = bench.store.db()?.properties().ssd_device.written_bytes;
     let writes = measured(NAME, &mut bench, "overwrite")?;
     let db = bench.store.db()?;
-    while !db.work(1 << 20).map_err(told)?.is_idle() {}
+    rest(&db)?;
     let told = db.properties();
     drop(db);
     let written = (told.ssd_device.written_bytes - before) as f64;
@@ -172,15 +155,12 @@ fn measured_cells(
     bench.config.reads = each(keys / READ_PART / GETS_PER_SCAN);
     let scans = measured(NAME, &mut bench, "seekrandom")?;
     bench.store.close();
-    if gets.found != gets.reads {
-        return Err(format!("{NAME}: {} of {} keys are lost", gets.reads - gets.found, gets.reads));
-    }
-    let p99 = |outcome: &Outcome| outcome.percentile_us(99.0).unwrap_or(0.0);
+    all_found(NAME, &gets)?;
     Ok([
         fill.ops_per_second(),
-        p99(&fill),
+        p99_us(&fill),
         writes.ops_per_second(),
-        p99(&writes),
+        p99_us(&writes),
         written / writes.user_bytes_written.max(1) as f64,
         space / (keys * (KEY + value)) as f64,
         gets.ops_per_second(),

@@ -16,8 +16,8 @@ use strandline::{Options, PmSource, WalDir, WalSync};
 
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::devices::our_part;
-use super::median;
+use super::devices::{DELTA, RATIO, our_part};
+use super::{in_turns, median};
 use crate::bench::Bench;
 use crate::config::Config;
 
@@ -42,7 +42,7 @@ const ROWS: [Row; 6] = [
     row(20, 128, 1024, [206_220, 730_095]),
 ];
 const SSD: &str = "nvme-tlc";
-const PM: [&str; 2] = ["optane-100x6-delta", "optane-100x6-ratio"];
+const PM: [&str; 2] = [DELTA, RATIO];
 const RUNS: u32 = 3;
 /// Rounds of a run before those that count, in which the log makes its files, and those that do.
 const ROUNDS: (u64, u64) = (3, 4);
@@ -60,7 +60,7 @@ enum LogOn {
 pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
     let size = request.size.unwrap_or(if request.quick { QUICK } else { SIZE });
     let runs = request.runs.unwrap_or(if request.quick { 1 } else { RUNS });
-    let part = our_part(SSD, PM[0]).map_err(|error| format!("intel-wal: {error}"))?;
+    let part = our_part(SSD).map_err(|error| format!("intel-wal: {error}"))?;
     say(
         out,
         &format!(
@@ -78,13 +78,7 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     let logs =
         [LogOn::Ssd(SSD.into()), LogOn::Ssd(part), LogOn::Memory(PM[0]), LogOn::Memory(PM[1])];
     for row in &ROWS {
-        let mut rates = [(); 4].map(|()| Vec::new());
-        for turn in 0..runs as usize {
-            for place in 0..logs.len() {
-                let at = (turn + place) % logs.len();
-                rates[at].push(fill(row, &logs[at], size, request)?);
-            }
-        }
+        let rates = in_turns(runs, |at| fill(row, &logs[at], size, request))?;
         let [whole, part, delta, ratio] = rates.map(median);
         let times = |rate: f64| format!("{rate:>9.0} ({:.2}x, {:.2}x)", rate / whole, rate / part);
         let [deck_ssd, deck_pm] = row.deck;
