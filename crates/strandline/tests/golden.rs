@@ -19,6 +19,8 @@ const NOW: &str = "format-3";
 const BEFORE: &str = "format-2";
 /// Stores with a log of version 2.
 const LOGS: &str = "format-3-log-2";
+/// Stores with value files.
+const VALUES: &str = "format-3-values";
 
 /// Where the stores of a generation are.
 fn folder(generation: &str) -> PathBuf {
@@ -138,6 +140,7 @@ fn judge_shape(db: &Db, least: &Shape) -> Verdict {
         shape.memtable |= keyspace.memtable_records > 0;
         shape.runs += keyspace.runs.len();
         shape.subranges = shape.subranges.max(keyspace.subranges.len());
+        shape.value_files += keyspace.value_files.len();
         for table in keyspace.levels.iter().flat_map(|level| &level.tables) {
             match table.pm_at {
                 Some(_) => shape.pm_tables += 1,
@@ -149,6 +152,7 @@ fn judge_shape(db: &Db, least: &Shape) -> Verdict {
         && shape.runs >= least.runs
         && shape.tables >= least.tables
         && shape.pm_tables >= least.pm_tables
+        && shape.value_files >= least.value_files
         && shape.subranges >= least.subranges;
     if enough { Ok(()) } else { Err(format!("{shape:?} is less than {least:?}")) }
 }
@@ -195,13 +199,16 @@ fn verify(store: &Store, entries: &[Entry], home: &Path) -> Verdict {
 
 /// The stores of a generation that this build reads.
 fn stores_of(generation: &str) -> impl Iterator<Item = &'static Store> {
-    STORES.iter().filter(move |store| generation == NOW || options(store).pm == PmSource::Dram)
+    STORES.iter().filter(move |store| match store.shape.value_files {
+        0 => generation == NOW || generation == LOGS && options(store).pm == PmSource::Dram,
+        _ => generation == VALUES,
+    })
 }
 
 #[test]
 fn every_store_is_read_whole_written_to_and_opened_again() {
     let mut wrong = Vec::new();
-    let all = [NOW, LOGS].map(|generation| stores_of(generation).map(move |of| (generation, of)));
+    let all = [NOW, LOGS, VALUES].map(|generation| stores_of(generation).map(move |of| (generation, of)));
     let can_be_read = |store: &Store| options(store).compression.require("test").is_ok();
     for (generation, store) in all.into_iter().flatten().filter(|(_, store)| can_be_read(store)) {
         let dir = TempDir::new("golden");
@@ -214,7 +221,7 @@ fn every_store_is_read_whole_written_to_and_opened_again() {
 
 #[test]
 fn no_store_is_without_rules_and_none_is_missing() {
-    for generation in [NOW, LOGS] {
+    for generation in [NOW, LOGS, VALUES] {
         let files = std::fs::read_dir(folder(generation)).expect("folder");
         let names = files.map(|file| file.expect("entry").file_name().into_string().expect("text"));
         let wanted: BTreeSet<String> =

@@ -65,6 +65,8 @@ pub struct Shape {
     pub tables: usize,
     /// At least so many tables in persistent memory.
     pub pm_tables: usize,
+    /// At least so many value files.
+    pub value_files: usize,
     /// At least so many subranges in the keyspace with the most.
     pub subranges: usize,
 }
@@ -110,7 +112,8 @@ const SUNK: &[Life] = &[&[Sink, Hold, Sink, Work, Sink, Flush, Sink]];
 /// Three lives; two end without a close.
 const REOPENED: &[Life] = &[&[Nothing, Flush, Nothing], &[Nothing, Sink], &[Flush, Nothing]];
 
-const NOTHING: Shape = Shape { memtable: false, runs: 0, tables: 0, pm_tables: 0, subranges: 1 };
+const NOTHING: Shape =
+    Shape { memtable: false, runs: 0, tables: 0, pm_tables: 0, value_files: 0, subranges: 1 };
 const MEMTABLES: Shape = Shape { memtable: true, ..NOTHING };
 const RUNS: Shape = Shape { runs: 2, ..NOTHING };
 const TABLES: Shape = Shape { tables: 3, ..NOTHING };
@@ -271,6 +274,22 @@ pub const STORES: &[Store] = &[
         options: &[("compression", "zstd"), ("compression_level", "3")],
         lives: SUNK,
         shape: TABLES,
+        ..LAYERED_STORE
+    },
+    Store {
+        name: "values",
+        doc: "values apart from their keys, in layers",
+        options: &[("value_files_min", "40")],
+        shape: Shape { tables: 2, value_files: 2, ..LAYERS },
+        ..LAYERED_STORE
+    },
+    Store {
+        name: "values-uncompressed",
+        doc: "values apart from their keys, as they are, after a close",
+        options: &[("value_files_min", "40"), ("compression", "none"), ("pm", "dram")],
+        lives: SUNK,
+        form: Form::Closed,
+        shape: Shape { tables: 2, value_files: 2, ..NOTHING },
         ..LAYERED_STORE
     },
 ];
