@@ -1,0 +1,12 @@
+//! Where data lies: runs of level 0, tables, value files; on which device, and when they go.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod level0;
+mod pm_tables;
+mod space;
+mod subranges;
+mod tiers;
+mod values;
+mod values_defects;

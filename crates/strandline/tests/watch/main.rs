@@ -1,0 +1,11 @@
+//! What a store tells of itself, and to whom.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod hooks;
+mod inspect;
+mod listener;
+mod metrics;
+mod models;
+mod runtime;
