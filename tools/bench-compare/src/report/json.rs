@@ -73,6 +73,7 @@ fn run(command: usize, sample: &Sample) -> Value {
         "command": command,
         "group": sample.place().name(),
         "engine": sample.engine,
+        "basis": "measured",
         "run": sample.run,
         "threads": sample.case.threads,
         "value_size": sample.stage.value_size,

@@ -26,7 +26,28 @@ pub struct Experiment {
     pub what: &'static str,
     /// The fields of [`Request`] that it heeds, `quick` and `pm` aside, which all do.
     takes: &'static [&'static str],
+    basis: Basis,
     run: fn(&Request, &mut dyn Write) -> Result<(), String>,
+}
+
+/// What the figures of an experiment rest on; each report begins with it.
+#[derive(Clone, Copy)]
+enum Basis {
+    /// This machine alone.
+    Measured,
+    /// Models of devices, too, which rows or columns name.
+    OnModels,
+}
+
+impl Basis {
+    const fn text(self) -> &'static str {
+        match self {
+            Basis::Measured => "Figures: measured.",
+            Basis::OnModels => {
+                "Figures: emulated where a row, a column or the text above it names a model, else measured."
+            }
+        }
+    }
 }
 
 /// Every experiment.
@@ -35,60 +56,70 @@ pub const EXPERIMENTS: [Experiment; 10] = [
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
         takes: &[],
+        basis: Basis::Measured,
         run: halloc::run,
     },
     Experiment {
         name: "xengine-memtable",
         what: "the memtable's index beside a skip list and a B-tree: inserts, look-ups, scans",
         takes: &["keys"],
+        basis: Basis::Measured,
         run: memtable::run,
     },
     Experiment {
         name: "xengine-l0",
         what: "level 0 as it grows: a Global Index beside tables in persistent memory and on SSD",
         takes: &["size", "disk"],
+        basis: Basis::Measured,
         run: level0::run,
     },
     Experiment {
         name: "intel-wal",
         what: "the log of a store in DRAM on SSD and in persistent memory, on models of both",
         takes: &["size", "runs"],
+        basis: Basis::OnModels,
         run: intel::wal,
     },
     Experiment {
         name: "intel-paths",
         what: "writes and reads with the upper levels in persistent memory, and with all tables on SSD, on models of both",
         takes: &["size", "runs"],
+        basis: Basis::OnModels,
         run: intel::paths,
     },
     Experiment {
         name: "intel-values",
         what: "values apart from their keys and with them, by their length, on a model of an SSD",
         takes: &["size", "runs"],
+        basis: Basis::OnModels,
         run: intel::values,
     },
     Experiment {
         name: "intel-fine-reads",
         what: "gets from tables in persistent memory, in place, beside a block cache of a tenth of the data",
         takes: &["size", "runs"],
+        basis: Basis::OnModels,
         run: intel::fine_reads,
     },
     Experiment {
         name: "relsm-ladder",
         what: "random writes of 1 KiB, from stock RocksDB's way to Re-LSM's, step by step",
         takes: &["size", "runs", "disk"],
+        basis: Basis::Measured,
         run: relsm::ladder,
     },
     Experiment {
         name: "relsm-values",
         what: "random writes of values of 8 B to 64 KiB, at three steps of the ladder",
         takes: &["size", "runs", "disk"],
+        basis: Basis::Measured,
         run: relsm::values,
     },
     Experiment {
         name: "relsm-sizes",
         what: "random writes of 1 KiB as data grows, at three steps of the ladder",
         takes: &["size", "runs", "disk"],
+        basis: Basis::Measured,
         run: relsm::sizes,
     },
 ];
@@ -112,7 +143,10 @@ impl Experiment {
         ];
         match given.iter().find(|(flag, given)| *given && !self.takes.contains(flag)) {
             Some((flag, _)) => Err(format!("{} has no {flag}; leave --{flag} out", self.name)),
-            None => (self.run)(request, out),
+            None => {
+                request::say(out, self.basis.text())?;
+                (self.run)(request, out)
+            }
         }
     }
 }

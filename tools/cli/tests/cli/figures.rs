@@ -70,6 +70,7 @@ fn reproduce_lists_experiments_and_runs_them() {
     assert_eq!(names, all, "{list}");
     store.run(&["reproduce", "nothing"]).failed(2, "nothing is no experiment");
     let report = store.run(&["reproduce", "halloc", "--quick"]).ok().text();
+    assert!(report.starts_with("Figures: measured.\n"), "{report}");
     for part in ["volatile objects", "extents", "zones, granted", "malloc, untouched", "The paper"]
     {
         assert!(report.contains(part), "{part} in {report}");
@@ -87,6 +88,7 @@ fn reproduce_puts_the_log_into_persistent_memory() {
     let report = store().run(&["reproduce", "intel-wal", "--quick"]).ok().text();
     let rows = report.lines().filter(|line| line.matches("x)").count() == 3);
     assert_eq!(rows.count(), 6, "{report}");
+    assert!(report.starts_with("Figures: emulated where "), "{report}");
     assert!(report.contains("Emulated: log and tables on nvme-tlc"), "{report}");
 }
 
