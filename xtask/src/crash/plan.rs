@@ -77,21 +77,27 @@ impl Depths {
             top: CutLimits { exhaustive: 1 << 10, singles: 32, subsets: 1 << 10, random: 1_000 },
             ..shallow.clone()
         };
-        let deep = Limits { levels: 3, dive_one_in: 60, continue_one_in: 6, ..Limits::default() };
+        let deep = Limits {
+            levels: 3,
+            dive_one_in: 60,
+            continue_one_in: 6,
+            kill_one_in: 8,
+            ..Limits::default()
+        };
         // Its runs are long: few images at each of many points.
         let long = Limits {
             top: CutLimits { exhaustive: 32, singles: 4, subsets: 16, random: 8 },
-            dive_one_in: 300,
+            dive_one_in: 600,
             continue_one_in: 40,
-            kill_one_in: 20,
+            kill_one_in: 40,
             ..Limits::default()
         };
         // Of what concerns the whole store, many cases.
         let wide = Limits {
             top: CutLimits { exhaustive: 8, singles: 2, subsets: 8, random: 4 },
-            dive_one_in: 600,
+            dive_one_in: 1_200,
             continue_one_in: 60,
-            kill_one_in: 30,
+            kill_one_in: 60,
             ..Limits::default()
         };
         // Its stores are large, and slow to open.
@@ -102,7 +108,7 @@ impl Depths {
         let wrapping = Limits { top_points: 400, levels: 2, ..few.clone() };
         // All doubts are on the disk, where few are open at a time.
         let logged =
-            Limits { dive_one_in: 60, continue_one_in: 20, kill_one_in: 8, ..long.clone() };
+            Limits { dive_one_in: 240, continue_one_in: 20, kill_one_in: 24, ..long.clone() };
         let logged_few = Limits { levels: 2, ..logged.clone() };
         Depths {
             shallow,
@@ -163,14 +169,14 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
     let long_keys = Shape { keys: LONG_KEYS.keys, ..whole() };
     vec![
         campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 2),
-        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 100),
+        campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 85),
         campaign("churn", TIGHT, churn(), Mode::Adr, long.clone(), 16),
         campaign("mixed", ROOMY, mixed(), Mode::Adr, deep, 12),
         campaign("readers", TIGHT, readers(), Mode::Adr, skim.clone(), 60),
         campaign("extents", ROOMY, extents, Mode::Adr, Limits::default(), 8),
         campaign("extents-churn", ROOMY, extents_churn, Mode::Adr, wide.clone(), 10),
         campaign("eadr", ROOMY, mixed(), Mode::Eadr, Limits::default(), 14),
-        campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 4),
+        campaign("lazy", ROOMY, writers, Mode::Adr, lazy, 2),
         campaign("levels", LEVELS, levels(), Mode::Adr, long.clone(), 10),
         campaign("sink", DEEP, sink(), Mode::Adr, long.clone(), 8),
         campaign("gaps", GAPS, gaps(), Mode::Adr, few.clone(), 20),
@@ -197,7 +203,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("values-deep", VALUES_DEEP, values(), Mode::Adr, wide.clone(), 4),
         campaign("values-pm", VALUES_PM_TABLES, values(), Mode::Adr, wide.clone(), 2),
         campaign("values-readers", VALUES_FLUSHED, values_readers(), Mode::Adr, skim.clone(), 30),
-        campaign("values-many", VALUES_MANY, values_many(), Mode::Adr, few.clone(), 55),
+        campaign("values-many", VALUES_MANY, values_many(), Mode::Adr, few.clone(), 65),
         campaign("values-expiring", VALUES_EXPIRING, expiring(), Mode::Adr, wide.clone(), 6),
         campaign("values-room", VALUES_SHORT_OF_ROOM, short_of_room(), Mode::Adr, few.clone(), 6),
         campaign("values-whole", VALUES_CUT, whole(), Mode::Adr, wide.clone(), 6),
@@ -213,11 +219,11 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 5),
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 5),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
-        campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping.clone(), 14),
+        campaign("wal-wraps", LOGGED_TIGHT, wraps(), Mode::Adr, wrapping.clone(), 10),
         campaign("wal-direct", LOGGED_DIRECT, wraps(), Mode::Adr, wrapping.clone(), 5),
         campaign("wal-direct-torn", LOGGED_DIRECT_TORN, churn(), Mode::Adr, logged_few.clone(), 2),
         campaign("wal-torn", LOGGED_TORN, churn(), Mode::Adr, logged_few.clone(), 4),
-        campaign("wal-streamed", LOGGED_STREAMED, wraps(), Mode::Adr, wrapping, 8),
+        campaign("wal-streamed", LOGGED_STREAMED, wraps(), Mode::Adr, wrapping, 5),
         campaign("wal-streamed-churn", LOGGED_STREAMED, churn(), Mode::Adr, logged_few.clone(), 1),
         campaign("creation", NAMED, creation(), Mode::Adr, logged_few.clone(), 20),
         campaign("creation-wal", LOGGED_NAMED, creation(), Mode::Adr, logged_few.clone(), 20),

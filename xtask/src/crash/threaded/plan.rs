@@ -74,6 +74,9 @@ const WIDE: Setup = Setup {
 };
 /// The same with all data in persistent memory: what a merge leaves is one long run.
 const WIDE_IN_PM: Setup = Setup { engine: Engine { table_bytes: None, ..WIDE.engine }, ..WIDE };
+/// Values apart from their keys, collected as soon as a little of them is dead.
+const VALUES: Setup =
+    Setup { engine: Engine { value_files_min: 64, value_space: 110, ..ENGINE }, ..SETUP };
 const FLUSHED: Setup = Setup { engine: Engine { level0: Level0Form::Sst, ..ENGINE }, ..SETUP };
 const LOGGED: Setup = Setup { engine: Engine { log: SimLog::Device, ..ENGINE }, ..SETUP };
 const LOGGED_DIRECT: Setup =
@@ -215,12 +218,12 @@ pub const FLOORS: &[(&str, u64)] = &[
 
 pub fn campaigns() -> Vec<ThreadedCampaign> {
     let limits = Limits {
-        cuts: 30,
+        cuts: 20,
         deep_cuts: 4,
         images: 3,
         lives: 3,
         follow_one_in: 12,
-        dive_one_in: 8,
+        dive_one_in: 12,
         kill_one_in: 6,
         copies_one_in: 6,
     };
@@ -237,6 +240,7 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads", SETUP, mixed(), Mode::Adr, limits, 8),
         campaign("threads-in-pm", IN_PM, in_pm(mixed()), Mode::Adr, limits, 8),
         campaign("threads-pm-tables", PM_TABLES, mixed(), Mode::Adr, limits, 8),
+        campaign("threads-values", VALUES, mixed(), Mode::Adr, limits, 6),
         campaign("threads-flushes", FLUSHED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-eadr", SETUP, mixed(), Mode::Eadr, limits, 6),
         campaign("threads-ingests", SETUP, ingests(), Mode::Adr, limits, 4),
