@@ -208,7 +208,8 @@ fn stores_of(generation: &str) -> impl Iterator<Item = &'static Store> {
 #[test]
 fn every_store_is_read_whole_written_to_and_opened_again() {
     let mut wrong = Vec::new();
-    let all = [NOW, LOGS, VALUES].map(|generation| stores_of(generation).map(move |of| (generation, of)));
+    let all =
+        [NOW, LOGS, VALUES].map(|generation| stores_of(generation).map(move |of| (generation, of)));
     let can_be_read = |store: &Store| options(store).compression.require("test").is_ok();
     for (generation, store) in all.into_iter().flatten().filter(|(_, store)| can_be_read(store)) {
         let dir = TempDir::new("golden");

@@ -220,7 +220,7 @@ settings! {
         /// How blocks of tables are protected: `Xxh3` or `Crc32c`.
         checksum: Checksum = Checksum::Xxh3,
         /// Bytes of a value from which on it lies in a value file, apart from its key; 0: none does.
-        value_files_min: u64 = 0,
+        value_files_min: u64 = 4096,
         /// Percent of the live bytes in value files that these may take.
         value_space: u32 = 150,
         /// Bytes at which a table is cut.

@@ -27,31 +27,51 @@ pub const PRESETS: &[Preset] = &[
         name: "classic",
         doc: "What stock RocksDB does: memtables in DRAM, the log and all tables on SSD. Each write is synced; with \
               wal_sync=never when asked to, which is RocksDB's default.",
-        settings: &[("pm", "dram"), ("level0", "sst"), ("subranges", "1")],
+        settings: &[
+            ("pm", "dram"),
+            ("level0", "sst"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+        ],
     },
     Preset {
         name: "l0l1-pm",
         doc: "The upper levels in persistent memory, as tables, and the others on SSD: RocksDB-L0L1-NVM of the Re-LSM \
               paper (ICCAD 2022).",
-        settings: &[("level0", "sst"), ("pm_tables", "75"), ("subranges", "1")],
+        settings: &[
+            ("level0", "sst"),
+            ("pm_tables", "75"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+        ],
     },
     Preset {
         name: "wal-to-sst",
         doc: "The step behind it in the same paper: of a full memtable only an index is written, and its log becomes a \
               part of level 0.",
-        settings: &[("level0", "index-runs"), ("pm_tables", "40"), ("subranges", "1")],
+        settings: &[
+            ("level0", "index-runs"),
+            ("pm_tables", "40"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+        ],
     },
     Preset {
         name: "re-lsm",
         doc: "The software half of Re-LSM (ICCAD 2022): besides, five subranges that are compacted by themselves. Its \
               processing in memory is not here.",
-        settings: &[("level0", "index-runs"), ("pm_tables", "40"), ("subranges", "5")],
+        settings: &[
+            ("level0", "index-runs"),
+            ("pm_tables", "40"),
+            ("subranges", "5"),
+            ("value_files_min", "0"),
+        ],
     },
     Preset {
         name: "log-free",
         doc: "X-Engine with persistent memory (VLDB 2021): commits without a log, indexes in DRAM over records in \
               persistent memory, and one Global Index as level 0.",
-        settings: &[("subranges", "1")],
+        settings: &[("subranges", "1"), ("value_files_min", "0")],
     },
     Preset {
         name: "tiered",

@@ -205,7 +205,7 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "value_files_min",
         unit: "bytes; 0: none",
-        default: "0",
+        default: "4K",
         doc: "Values from this size on are written to value files, apart from their keys, when level 0 is compacted: merges of levels then \
               move references, not values. Faster writes; scans read more places.",
     },

@@ -114,7 +114,7 @@ struct Other {
 impl Other {
     fn start(dir: &Path, mode: &str) -> Other {
         let mut child = Command::new(std::env::current_exe().expect("own path"))
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+            .args(["open::child", "--exact", "--nocapture", "--test-threads=1"])
             .env(CHILD_DIR, dir)
             .env(CHILD_MODE, mode)
             .stdin(Stdio::piped())

@@ -142,6 +142,7 @@ fn options(scratch: &Scratch, tables: Tables, size: u64) -> Result<Options, Stri
         .level0(Level0Form::Sst)
         .subranges(1)
         .compression(Compression::None)
+        .value_files_min(0)
         .block_bytes(FILE_BLOCK)
         .dram_budget(2 << 30)
         .background_threads(0);

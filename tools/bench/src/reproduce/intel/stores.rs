@@ -5,7 +5,7 @@ use strandline::{Compression, Db, Level0Form, Options, PmSource, WalSync};
 use crate::report::outcome::Outcome;
 use crate::words::told;
 
-/// Memtables in DRAM, a log that is not synced, and level 0 in tables as large as memtables; nothing is compressed.
+/// Memtables in DRAM, a log that is not synced, and level 0 in tables as large as memtables; no values apart, and nothing is compressed.
 pub(super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
     Options::default()
         .pm(PmSource::Dram)
@@ -15,6 +15,7 @@ pub(super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
         .level0(Level0Form::Sst)
         .subranges(1)
         .table_bytes(memtable)
+        .value_files_min(0)
         .compression(Compression::None)
         .block_cache(block_cache)
         .dram_budget(1 << 30)
