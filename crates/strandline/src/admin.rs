@@ -67,8 +67,8 @@ impl Engine {
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         // Before the edit, which then tells the time.
-        let sited = (&options.options, &options.tiers);
-        let space = KeyspaceState::new(id, name, sited, &self.hooks, vec![whole], None);
+        let (own, tiers) = (&options.options, &options.tiers);
+        let space = KeyspaceState::new(id, name, own, tiers, &self.hooks, vec![whole], None);
         let _told = space.expiry.as_ref().map(Expiry::now);
         let space = Arc::new(space);
         let edit = self.edit(creation(id, name, &options))?;

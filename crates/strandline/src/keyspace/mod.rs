@@ -181,7 +181,8 @@ impl KeyspaceState {
     pub(crate) fn new(
         id: u32,
         name: &str,
-        (options, tiers): (&KeyspaceOptions, &TierSet),
+        options: &KeyspaceOptions,
+        tiers: &TierSet,
         hooks: &StoreHooks,
         subranges: Vec<Arc<Subrange>>,
         lost: Option<LostRecords>,

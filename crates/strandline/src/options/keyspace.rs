@@ -65,7 +65,7 @@ pub struct KeyspaceOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyspaceTiers {
-    /// Any of them: as a keyspace of which nothing is said.
+    /// Any of them, as where nothing is said.
     All,
     /// These of [`Options::tiers`](crate::Options::tiers), and that of [`Options::ssd`](crate::Options::ssd), in any order. The
     /// others have its files only as long as these are full. One that the store leaves is forgotten.

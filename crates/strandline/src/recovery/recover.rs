@@ -272,7 +272,7 @@ impl FoundSources {
             let subranges = subranges(media, keyspace, &found);
             let (name, lost) = (&keyspace.name, plan.lost_from(*id));
             let StoredOptions { options, tiers } = &keyspace.options;
-            let space = KeyspaceState::new(*id, name, (options, tiers), hooks, subranges, lost);
+            let space = KeyspaceState::new(*id, name, options, tiers, hooks, subranges, lost);
             keyspaces.insert(Arc::new(space));
         }
         Keyspaces::new(keyspaces)

@@ -108,9 +108,9 @@ fn write_lines(context: &Context) -> Outcome {
     out.json(&json!({ "export": EXPORT_VERSION }))?;
     let mut records = 0;
     for keyspace in &keyspaces {
-        // Directories are those of this store alone.
+        // Where files lie is a matter of this store alone.
         let mut options = keyspace.options();
-        options.tiers = None;
+        (options.placement, options.tiers) = (None, None);
         let options = options_json(&options);
         out.json(&json!({ "keyspace": keyspace.name(), "options": options }))?;
         records += write_records(keyspace, &mut printer, &mut out)?;
