@@ -81,7 +81,7 @@ fn calls_of(path: &str) -> Calls {
             ("Exists", 3, &["keyspace", "create", "default"]),
         ),
         "keyspace set" => calls(
-            &["keyspace", "set", "spare", "placement=level"],
+            &["keyspace", "set", "default", "placement=level"],
             ("NotFound", 3, &["keyspace", "set", "none", "tiers=all"]),
         ),
         "keyspace drop" => {
@@ -220,7 +220,7 @@ fn commands_say_what_they_did() {
         ("checkpoint", "copy holds everything up to sequence number "),
         ("ingest", "1 file ingested with sequence number "),
         ("keyspace create", "created keyspace made"),
-        ("keyspace set", "set keyspace spare\tplacement=level"),
+        ("keyspace set", "set keyspace default\tplacement=level"),
         ("keyspace drop", "dropped keyspace spare"),
         ("convert", "moved from "),
         ("destroy", "destroyed the store at doomed"),
