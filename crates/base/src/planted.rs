@@ -311,6 +311,10 @@ bugs! {
     CheckpointKeepsTier,
     /// An open takes the place of a directory in the list of tiers for its number.
     TierByPosition,
+    /// A keyspace is given tiers by their places in the list.
+    KeyspaceTiersByPosition,
+    /// A manifest log that begins anew does not say in which tiers files of a keyspace are to lie.
+    KeyspaceTiersForgotten,
     /// A value file goes with the first table that refers to it.
     DropValuesWithFirstTable,
     /// A table that moves to another level refers to no value file any more.

@@ -1,6 +1,8 @@
 //! What is asked of the store as a whole: keyspaces made and dropped, memtables flushed, runs merged, several
 //! keys read at one moment.
 
+mod sites;
+
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -20,7 +22,7 @@ use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Edit, Fate, VersionEdit};
-use crate::manifest::{Manifest, creation};
+use crate::manifest::{Manifest, StoredOptions, creation};
 use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, Level0Form};
 use crate::quantum::Worked;
@@ -51,7 +53,7 @@ impl Engine {
             let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
             return Err(Error::new(kind, "create keyspace", text));
         }
-        options.check()?;
+        let options = self.stored_options(options)?;
         let mut spaces = self.keyspaces.write();
         if spaces.named(name).is_some() {
             return Err(Error::new(
@@ -60,14 +62,16 @@ impl Engine {
                 format!("there is a keyspace {name} already; open it"),
             ));
         }
-        let id = self.room_for_keyspace(options)?;
+        let made = NAME_BYTES_MAX as u64 + options_len(&options);
+        let id = self.room_for_options("create keyspace", made)?;
         let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
         let whole = Arc::new(Subrange::new(0, Span::default(), view));
         // Before the edit, which then tells the time.
-        let space = KeyspaceState::new(id, name, options, &self.hooks, vec![whole], None);
+        let (own, tiers) = (&options.options, &options.tiers);
+        let space = KeyspaceState::new(id, name, own, tiers, &self.hooks, vec![whole], None);
         let _told = space.expiry.as_ref().map(Expiry::now);
         let space = Arc::new(space);
-        let edit = self.edit(creation(id, name, options))?;
+        let edit = self.edit(creation(id, name, &options))?;
         self.space.holders.count(1, 0);
         spaces.insert(Arc::clone(&space));
         edit.end();
@@ -78,17 +82,16 @@ impl Engine {
         Ok(space)
     }
 
-    /// The next keyspace's number, if a manifest that names it leaves room for the runs of all keyspaces.
-    fn room_for_keyspace(&self, options: &KeyspaceOptions) -> Result<u32> {
+    /// The next keyspace's number, if a manifest with `made` bytes more leaves room for the runs of all keyspaces.
+    fn room_for_options(&self, operation: &'static str, made: u64) -> Result<u32> {
         let mut manifest = self.manifest.lock();
         // Twice its size: half is for runs.
-        let made = NAME_BYTES_MAX as u64 + options_len(options);
         let wanted = |used| 2 * (used + made);
         let (used, area) = self.manifest_room(&mut manifest, wanted)?;
         if wanted(used) > area {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
-                "create keyspace",
+                operation,
                 format!(
                     "{} keyspaces and their runs take {used} of {area} bytes in the manifest, and persistent memory has \
                      no room for a larger one; delete data, drop some, or make a larger pool (pm_size)",
@@ -411,7 +414,7 @@ impl DroppedSources {
 }
 
 /// Bytes that options of a keyspace take in the manifest.
-fn options_len(options: &KeyspaceOptions) -> u64 {
+fn options_len(options: &StoredOptions) -> u64 {
     if options.is_empty() {
         return 0;
     }

@@ -252,8 +252,8 @@ impl Db {
     /// Makes a keyspace with options of its own, which the store keeps. Durable when it returns.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name; `InvalidArgument` for options out of bounds, or names of hooks that this open
-    /// does not know; `NotSupported` for compression that this build has not; `LimitExceeded` if the manifest is full.
+    /// `Exists` if there is one of that name; `InvalidArgument` for options out of bounds, names of hooks that this open
+    /// does not know, or directories that are not among the store's; `NotSupported` for compression that this build has not; `LimitExceeded` if the manifest is full.
     pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let _call = self.engine().call("create keyspace")?;
         self.engine().hooks.check_known(&options)?;

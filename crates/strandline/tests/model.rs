@@ -3,13 +3,15 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    Checksum, Compression, IndexKind, Level0Form, Options, PRESETS, Placement, PmSource, Region,
-    SsdSource, TierSource, TierSpec, WalIo, WalSync, steps,
+    Checksum, Compression, Db, ErrorKind, IndexKind, KeyspaceOptions, KeyspaceTiers, Level0Form,
+    Options, PRESETS, Placement, PmSource, Region, SsdSource, TierSource, TierSpec, WalIo, WalSync,
+    steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -49,13 +51,39 @@ fn driver(options: Options, spaces: u32) -> Driver {
         steps::open(region, Some((Arc::clone(&on), dir)), options, merging()).expect("open")
     };
     let (again, with) = (open.clone(), options.clone());
-    let mut driver =
-        Driver::with_spaces(spaces, move || again(region(), Path::new("/sst"), with.clone()));
+    let opens = Cell::new(0);
+    let mut driver = Driver::with_spaces(spaces, move || {
+        let db = again(region(), Path::new("/sst"), with.clone());
+        if with.tiers != TierSource::Auto {
+            place_anew(&db, opens.replace(opens.get() + 1));
+        }
+        db
+    });
     // A copy has all of its tables in one directory.
     let alone = options.tiers(TierSource::Auto);
     let open = move |dir: &Path| open(heap(alone.pm_size), dir, alone.clone());
     driver.files = Some(Files { fs, open: Box::new(open) });
     driver
+}
+
+/// Each open gives the keyspaces other tiers, each its own.
+fn place_anew(db: &Db, open: usize) {
+    let some = |dirs: &[&str]| KeyspaceTiers::Dirs(dirs.iter().map(Into::into).collect());
+    for (at, name) in db.keyspaces().iter().enumerate() {
+        let tiers = match (open + at) % 4 {
+            0 => KeyspaceTiers::All,
+            1 => some(&["/fast"]),
+            2 => some(&["/sst", "/slow"]),
+            _ => some(&["/sst"]),
+        };
+        let placement = match open % 3 {
+            0 => Placement::Level,
+            _ => Placement::Benefit,
+        };
+        let options = KeyspaceOptions::new().tiers(tiers).placement(placement);
+        let set = db.keyspace(name).expect("keyspace").set_options(&options);
+        assert!(set.is_ok() || common::kind_is(&set, ErrorKind::LimitExceeded), "{set:?}");
+    }
 }
 
 fn run(options: Options, profile: &Profile, seed: u64, ops: usize) -> Transcript {

@@ -23,6 +23,7 @@ pub const ROOMY: Engine = Engine {
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,
+    sited: false,
     log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,
@@ -115,7 +116,9 @@ pub const VALUES_PM_TABLES: Engine =
 pub const TIERED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..DEEP };
 pub const TIERED_LEVELS: Engine =
     Engine { tiers: TIERS, placement: Placement::Level, manifest_len: 6144, ..DEEP };
-pub const TIERED_CUT: Engine = Engine { tiers: TIERS, manifest_len: 12 << 10, ..CUT_LEVELS };
+/// Keyspaces say in which of them their files go.
+pub const TIERED_CUT: Engine =
+    Engine { tiers: TIERS, sited: true, manifest_len: 12 << 10, ..CUT_LEVELS };
 pub const TIERED_VALUES: Engine = Engine { tiers: TIERS, ..VALUES_DEEP };
 pub const TIERED_LOGGED: Engine = Engine { log: SimLog::Device, ..TIERED };
 /// The store remembers them.

@@ -7,6 +7,7 @@ mod hunt;
 mod mutants;
 mod plan;
 mod shapes;
+mod sites;
 mod store;
 mod system;
 mod task;

@@ -198,6 +198,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         MoveForgetsValues => &["values-deep", "values-whole"],
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
         | TierByPosition => &["tiers", "tiers-levels"],
+        KeyspaceTiersByPosition | KeyspaceTiersForgotten => &["tiers-whole"],
         TierMoveIgnoresUsed => &["tiers-readers", "tiers"],
         CollectLosesTime => &["values-expiring"],
         ValueExtentKept => &["extents-churn"],

@@ -13,6 +13,7 @@ use ssd::Fs;
 use strandline::steps::{self, Given};
 use strandline::{Compression, Db, Options, PmSource, SsdSource, TierSource, TierSpec, WalSync};
 
+use super::sites::Sites;
 use super::system::{EXPIRING, Engine, SimLog, refused};
 use super::whole::{self, Spaces};
 
@@ -174,7 +175,8 @@ impl Engine {
     }
 
     fn opened(&self, db: Db, memory: StoreMemory, fs: Arc<dyn Fs>) -> Result<Store> {
-        let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING))?;
+        let sites = if self.sited { Some(Sites::of(self.tiers)) } else { None };
+        let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING), sites)?;
         let recovery = db.recovery();
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,

@@ -73,6 +73,8 @@ pub struct Engine {
     /// store remembers them, leaves one out.
     pub tiers: &'static [(&'static str, u64)],
     pub placement: Placement,
+    /// Keyspaces say which of these directories have their files; one says another thing at every other open.
+    pub sited: bool,
     /// What keeps the records, if they are in DRAM, which power failure takes.
     pub log: SimLog,
     /// How a log on the disk is written.

@@ -16,6 +16,7 @@ use strandline::{
     Clock, Db, Hooks, IngestOptions, Keyspace, KeyspaceOptions, MergeOperator, Options, steps,
 };
 
+use super::sites::Sites;
 use super::store::Store;
 use super::system::{NAMES, SPARE, refused, show};
 
@@ -32,23 +33,25 @@ const MAKES_MAX: usize = 12;
 pub struct Spaces {
     opened: [OnceCell<Keyspace>; NAMES.len() + MAKES_MAX],
     now: [Cell<Option<usize>>; NAMES.len()],
+    /// Where their files go, if they say so.
+    sites: Option<Sites>,
 }
 
 impl Spaces {
     /// None so far.
     pub fn new() -> Self {
-        Self { opened: Default::default(), now: Default::default() }
+        Self { opened: Default::default(), now: Default::default(), sites: None }
     }
 
     /// The keyspaces of `db`, which makes those that are always there.
-    pub fn of(db: &Db, expiring: Option<usize>) -> Result<Self> {
-        let spaces = Self::new();
+    pub fn of(db: &Db, expiring: Option<usize>, sites: Option<Sites>) -> Result<Self> {
+        let spaces = Self { sites, ..Self::new() };
         for (number, name) in NAMES.into_iter().enumerate() {
             match db.keyspace(name) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Err(_) if number == SPARE => {}
                 Err(_) => {
-                    let options = KeyspaceOptions::new();
+                    let options = spaces.made(number);
                     let options = match expiring {
                         Some(expiring) if expiring == number => options.ttl(TTL),
                         _ => options,
@@ -58,7 +61,15 @@ impl Spaces {
                 Ok(space) => spaces.add(number, space),
             }
         }
+        if let Some(sites) = &spaces.sites {
+            spaces.each().try_for_each(|(number, space)| sites.look_at(number, space))?;
+        }
         Ok(spaces)
+    }
+
+    /// The options that a keyspace is made with.
+    fn made(&self, number: usize) -> KeyspaceOptions {
+        self.sites.map_or_else(KeyspaceOptions::new, |sites| sites.options(number))
     }
 
     pub fn get(&self, number: usize) -> Option<&Keyspace> {
@@ -135,10 +146,13 @@ pub fn keyspace(store: &Store, db: &Db, change: &Change) -> Result<Progress> {
     let name = NAMES[SPARE];
     let done = match change {
         Change::Make { .. } if store.spaces.free().is_none() => return Ok(Progress::Refused),
-        Change::Make { .. } => db.create_keyspace(name).map(|space| {
-            store.spaces.add(SPARE, space);
-            store.probe.borrow_mut().spaces_made += 1;
-        }),
+        Change::Make { .. } => {
+            let made = db.create_keyspace_with(name, store.spaces.made(SPARE));
+            made.map(|space| {
+                store.spaces.add(SPARE, space);
+                store.probe.borrow_mut().spaces_made += 1;
+            })
+        }
         _ => db.drop_keyspace(name).map(|()| {
             store.spaces.forget(SPARE);
             store.probe.borrow_mut().spaces_dropped += 1;

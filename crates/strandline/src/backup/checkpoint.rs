@@ -26,7 +26,7 @@ use crate::iter::retention::{Older, Retention};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
-use crate::manifest::{KeyspaceDesc, ManifestState, file};
+use crate::manifest::{KeyspaceDesc, ManifestState, StoredOptions, file};
 use crate::open::SST;
 use crate::ranges::{Ranges, stretch};
 use crate::snapshot::Horizon;
@@ -37,7 +37,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::FileRoom;
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
-use crate::tree::tiers::OWN;
+use crate::tree::tiers::{OWN, TierSet};
 use crate::tree::value_file::ValueFile;
 use crate::ttl::Expiry;
 
@@ -92,8 +92,10 @@ impl Engine {
         let unsynced = planted::is(Bug::CheckpointSkipStagingSync);
         let dir = staging.join(SST);
         fs.create_dir_all(&dir)?;
-        let (cut, state) =
+        let (cut, mut state) =
             self.copy_to_tables(TableDir { fs: Arc::clone(fs), dir: dir.clone() })?;
+        // Its tiers are other ones, if it ever has some.
+        state.keyspaces.values_mut().for_each(|kept| kept.options.tiers = TierSet::default());
         if !named_first {
             file::write(&**fs, &dir, &state)?;
         }
@@ -124,7 +126,9 @@ impl Engine {
             let tree = Arc::clone(&views[0].1.tree);
             let (made, merged) = self.merge_memory(&tables, &space, &views, cut)?;
             drop(views);
-            let mut kept = KeyspaceDesc::new(&space.name, &space.options);
+            let options = space.options_now(None);
+            let tiers = space.siting.load().tiers.clone();
+            let mut kept = KeyspaceDesc::new(&space.name, &StoredOptions { options, tiers });
             let mut values: BTreeMap<u64, Arc<ValueFile>> = BTreeMap::new();
             let mut note = |files: &[Arc<ValueFile>]| {
                 values.extend(files.iter().map(|file| (file.desc.id, Arc::clone(file))));

@@ -37,6 +37,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
+use crate::tree::tiers::FileSite;
 use crate::write::commit::Commit;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
@@ -88,7 +89,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::InvalidArgument, "ingest", text));
         };
         self.check_file_room(tables, paths)?;
-        let taken = take_in(tables, space.id, paths).and_then(|made| {
+        let taken = take_in(tables, space, paths).and_then(|made| {
             if removes_first && options.move_files {
                 paths.iter().for_each(|path| drop(tables.table_dir.fs.remove(path)));
             }
@@ -323,7 +324,11 @@ impl Engine {
 }
 
 /// I1: copies and checks. What was copied goes if anything fails.
-fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec<NewTable>> {
+fn take_in(
+    tables: &Arc<Tables>,
+    space: &KeyspaceState,
+    paths: &[PathBuf],
+) -> Result<Vec<NewTable>> {
     let unsynced = planted::is(Bug::IngestBeforeDirectorySync);
     if paths.is_empty() {
         return Err(Error::new(
@@ -332,7 +337,7 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
             "no files; name at least one",
         ));
     }
-    let made = paths.iter().map(|path| take_in_one(tables, keyspace, path));
+    let made = paths.iter().map(|path| take_in_one(tables, space, path));
     let made = made.collect::<Result<Vec<NewTable>>>()?;
     let mut order: Vec<usize> = (0..made.len()).collect();
     order.sort_by(|a, b| made[*a].desc.smallest.cmp(&made[*b].desc.smallest));
@@ -358,12 +363,13 @@ fn take_in(tables: &Arc<Tables>, keyspace: u32, paths: &[PathBuf]) -> Result<Vec
     Ok(made)
 }
 
-fn take_in_one(tables: &Arc<Tables>, keyspace: u32, path: &Path) -> Result<NewTable> {
+fn take_in_one(tables: &Arc<Tables>, space: &KeyspaceState, path: &Path) -> Result<NewTable> {
     let id = tables.take_id();
     // If anything fails from here on, its drop removes the copy.
     let source = tables.table_dir.fs.open(path)?;
-    let rank = tables.tiers.iter().len() - 1;
-    let tier = tables.tiers.place(rank, source.len());
+    let (keyspace, among) = (space.id, space.siting.load().tiers.clone());
+    let site = FileSite { rank: tables.tiers.iter().len() - 1, among };
+    let tier = tables.tiers.place(&site, source.len());
     let place = FilePlace { tier: tier.no(), name: FileName::Table(id) };
     let mut space = TableSpace::file(tables, place);
     let fs = &*tier.dir.at.fs;

@@ -38,6 +38,7 @@ use crate::tree::level::Level;
 use crate::tree::room::{FileRoom, Writes};
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::FileSite;
 use crate::ttl::Expiry;
 
 /// Tables that go down, by level from the uppermost on.
@@ -274,8 +275,8 @@ impl Engine {
         let (mut parts, mut files) = (Vec::new(), 0);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
-            let rank = self.file_rank(&view.tree, &inputs, into);
-            let output = OutputOptions { tier, rank, writes, ..self.output_options(space, into) };
+            let site = self.file_site(space, &view.tree, &inputs, into);
+            let output = OutputOptions { tier, site, writes, ..self.output_options(space, into) };
             let collected = asked.unwrap_or_else(|| {
                 self.choose_collected(space, &view.tree, &inputs, compactions.missed)
             });
@@ -358,7 +359,7 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             tier: OutputTier::Ssd,
-            rank: 0,
+            site: FileSite::default(),
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),

@@ -28,7 +28,7 @@ use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::Tier;
+use crate::tree::tiers::{FileSite, Tier};
 use crate::tree::verify;
 
 /// Bytes that a move copies at a time.
@@ -47,47 +47,64 @@ struct Placed {
     table: Arc<Table>,
     /// The tier of its level, where tables go by that.
     belongs: Option<usize>,
+    /// Of each tier, whether it is to lie there; empty: in all of them.
+    allowed: Arc<[bool]>,
 }
 
 impl Engine {
-    /// How fast a tier the files of a compaction of `inputs` into level `into` belong in.
-    pub(crate) fn file_rank(&self, tree: &Tree, inputs: &Inputs, into: usize) -> usize {
+    /// Where files of a compaction of `inputs` into level `into` belong.
+    pub(crate) fn file_site(
+        &self,
+        space: &KeyspaceState,
+        tree: &Tree,
+        inputs: &Inputs,
+        into: usize,
+    ) -> FileSite {
         let Some(tables) = self.tables.as_ref().filter(|tables| tables.tiers.are_several()) else {
-            return 0;
+            return FileSite::default();
         };
         let tiers = tier_facts(tables);
-        match self.options.placement {
-            Placement::Level => ranks_of_levels(&tiers, tree)[into - 1],
+        let among = space.siting.load().tiers.clone();
+        let allowed = &*tables.tiers.allowed(&among);
+        let rank = match self.placement(space) {
+            Placement::Level => ranks_of_levels(&tiers, allowed, tree)[into - 1],
             Placement::Benefit => {
                 let bytes = tables.room.cut_at().min(inputs.bytes().max(1));
-                let among =
+                let tables_of =
                     inputs.tables.iter().map(|(_, table)| (table.heat.get(), table.desc.len));
-                let (reads, of) = among.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+                let (reads, of) =
+                    tables_of.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
                 let reads = share_of(reads, bytes.min(of), of);
                 let (rank, belongs) = (tiers.len(), None);
-                let new = FileFacts { rank, level: into, bytes, reads, belongs, busy: false };
-                let placed = self.placed(&tiers);
-                let files: Vec<FileFacts> =
-                    placed.iter().map(|placed| file_facts(tables, placed)).collect();
-                rank_of_new(&tiers, &files, &new)
+                let new =
+                    FileFacts { rank, level: into, bytes, reads, belongs, allowed, busy: false };
+                let placed = self.placed(tables, &tiers);
+                rank_of_new(&tiers, &file_facts(tables, &placed), &new)
             }
-        }
+        };
+        FileSite { rank, among }
+    }
+
+    /// How files of a keyspace are placed.
+    fn placement(&self, space: &KeyspaceState) -> Placement {
+        space.siting.load().placement.unwrap_or(self.options.placement)
     }
 
     /// All tables that are files.
-    fn placed(&self, tiers: &[TierFacts]) -> Vec<Placed> {
+    fn placed(&self, tables: &Tables, tiers: &[TierFacts]) -> Vec<Placed> {
         let mut all = Vec::new();
         for space in self.keyspaces.all() {
             if space.damage.get().is_some() || space.dropped.load(Relaxed) {
                 continue;
             }
             let tree = space.tree();
-            let by_level = self.options.placement == Placement::Level;
-            let ranks = by_level.then(|| ranks_of_levels(tiers, &tree));
+            let by_level = self.placement(&space) == Placement::Level;
+            let allowed = tables.tiers.allowed(&space.siting.load().tiers);
+            let ranks = by_level.then(|| ranks_of_levels(tiers, &allowed, &tree));
             for (level, table) in tree.tables().filter(|(_, table)| !table.is_in_memory()) {
                 let belongs = ranks.map(|ranks| ranks[level - 1]);
                 let (space, table) = (Arc::clone(&space), Arc::clone(table));
-                all.push(Placed { space, level, table, belongs });
+                all.push(Placed { space, level, table, belongs, allowed: Arc::clone(&allowed) });
             }
         }
         all
@@ -104,10 +121,9 @@ impl Engine {
             return DueWork::Nothing;
         }
         let tiers = tier_facts(tables);
-        let placed = self.placed(&tiers);
+        let placed = self.placed(tables, &tiers);
         cool(tables, &placed);
-        let mut files: Vec<FileFacts> =
-            placed.iter().map(|placed| file_facts(tables, placed)).collect();
+        let mut files = file_facts(tables, &placed);
         // One that cannot move now does not keep others from it.
         for _ in 0..TRIES {
             let Some(TierMove { file, to }) = pick_move(&tiers, &files) else { break };
@@ -161,10 +177,10 @@ impl Engine {
 }
 
 /// The tier of each level of a keyspace, where tables go by that.
-fn ranks_of_levels(tiers: &[TierFacts], tree: &Tree) -> [usize; LEVELS] {
+fn ranks_of_levels(tiers: &[TierFacts], allowed: &[bool], tree: &Tree) -> [usize; LEVELS] {
     let mut sizes = [0; LEVELS];
     tree.tables().for_each(|(number, table)| sizes[number - 1] += table.desc.weight());
-    std::array::from_fn(|at| rank_of_level(tiers, &sizes, at + 1))
+    std::array::from_fn(|at| rank_of_level(tiers, allowed, &sizes, at + 1))
 }
 
 /// `reads` of `whole` bytes, for `part` of them.
@@ -172,16 +188,17 @@ pub(crate) fn share_of(reads: u64, part: u64, whole: u64) -> u64 {
     (u128::from(reads) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
 
-fn file_facts(tables: &Tables, placed: &Placed) -> FileFacts {
-    let Placed { level, table, belongs, .. } = placed;
-    FileFacts {
+fn file_facts<'p>(tables: &Tables, placed: &'p [Placed]) -> Vec<FileFacts<'p>> {
+    let facts = placed.iter().map(|Placed { level, table, belongs, allowed, .. }| FileFacts {
         rank: tables.tiers.rank(table.desc.tier),
         level: *level,
         bytes: table.desc.len,
         reads: if belongs.is_none() { table.heat.get() } else { 0 },
         belongs: *belongs,
+        allowed,
         busy: table.busy.is_taken(),
-    }
+    });
+    facts.collect()
 }
 
 fn tier_facts(tables: &Tables) -> Vec<TierFacts> {

@@ -48,9 +48,35 @@ impl Keyspace {
         self.space.id
     }
 
-    /// The options that it was made with.
-    pub fn options(&self) -> &KeyspaceOptions {
-        &self.space.options
+    /// Its options: those that it was made with, and where its files go now.
+    pub fn options(&self) -> KeyspaceOptions {
+        self.space.options_now(self.engine().tables.as_deref())
+    }
+
+    /// Changes where its files go: [`placement`](KeyspaceOptions::placement) and [`tiers`](KeyspaceOptions::tiers), as far as
+    /// `changed` sets them. Durable when it returns. New files go there from now on; those that are there move in the background,
+    /// at [`compaction_rate`](crate::Options::compaction_rate).
+    ///
+    /// ```
+    /// # use strandline::{Db, KeyspaceOptions, KeyspaceTiers, Options, PmSource, TierSource, TierSpec};
+    /// # let dir = std::env::temp_dir().join(format!("strandline-sites-{}", std::process::id()));
+    /// let (store, fast) = (dir.join("store"), dir.join("fast"));
+    /// let tiers = TierSource::Dirs(vec![TierSpec::new(&fast, 64 << 20)]);
+    /// let db = Db::open(&store, Options::default().pm(PmSource::Dram).pm_size(16 << 20).tiers(tiers))?;
+    /// let hot = db.create_keyspace("hot")?;
+    /// hot.set_options(&KeyspaceOptions::new().tiers(KeyspaceTiers::Dirs(vec![fast.clone()])))?;
+    /// assert_eq!(hot.options().tiers, Some(KeyspaceTiers::Dirs(vec![fast])));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).expect("removed");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for directories that are not among the store's, and where `changed` sets other options, which stay as the
+    /// keyspace was made; `Closed` if it was dropped; `LimitExceeded` if the manifest is full.
+    pub fn set_options(&self, changed: &KeyspaceOptions) -> Result<()> {
+        let _call = self.engine().call("set options")?;
+        self.engine().set_options(&self.space, changed)
     }
 
     #[inline]

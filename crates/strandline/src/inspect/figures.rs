@@ -1,5 +1,7 @@
 //! The fields of all figures that go over the socket.
 
+use std::path::PathBuf;
+
 use base::ErrorKind;
 use pmem::{Durability, Field, JournalFigures, ModelFigures, Pages, StatsSnapshot};
 use pool::Wear;
@@ -16,7 +18,7 @@ use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
 };
-use crate::options::{Compression, KeyspaceOptions};
+use crate::options::{Compression, KeyspaceOptions, KeyspaceTiers, Placement};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
 
@@ -38,7 +40,7 @@ wire! {
         subranges, memtable_range_deletes, level0_target, levels, value_files,
     }
     KeyspaceOptions {
-        compression, compression_level, filter_bits, memtable_bytes, value_files_min, ttl,
+        compression, compression_level, filter_bits, memtable_bytes, value_files_min, placement, tiers, ttl,
         merge_operator, compaction_filter,
     }
     SubrangeProperties {
@@ -104,6 +106,23 @@ macro_rules! words {
 words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
 words!(ChosenBy { Caller, Store, Option, Remains, Directory });
 words!(Compression { None, Snappy, Lz4, Zstd });
+words!(Placement { Benefit, Level });
+
+/// All of them have no list.
+impl Wire for KeyspaceTiers {
+    fn put(&self, out: &mut Sink) {
+        let dirs = match self {
+            KeyspaceTiers::All => &Vec::new(),
+            KeyspaceTiers::Dirs(dirs) => dirs,
+        };
+        dirs.put(out);
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        let dirs: Vec<PathBuf> = Wire::take(value)?;
+        Some(if dirs.is_empty() { KeyspaceTiers::All } else { KeyspaceTiers::Dirs(dirs) })
+    }
+}
 
 impl Wire for Basis {
     fn put(&self, out: &mut Sink) {

@@ -3,6 +3,7 @@
 pub(crate) mod holders;
 pub(crate) mod lost;
 pub(crate) mod plugged;
+pub(crate) mod siting;
 pub(crate) mod subrange;
 pub(crate) mod usage;
 pub(crate) mod vacancies;
@@ -21,6 +22,7 @@ use crate::fences::{Fences, FencesBuilder, Side};
 use crate::hooks::Called;
 use crate::keyspace::lost::LostRecords;
 use crate::keyspace::plugged::StoreHooks;
+use crate::keyspace::siting::Siting;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::vacancies::Vacancies;
 use crate::keyspace::view::View;
@@ -28,14 +30,17 @@ use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::options::KeyspaceOptions;
 use crate::tree::Tree;
+use crate::tree::tiers::TierSet;
 use crate::ttl::{Expiry, STAMP_LEN};
 
 /// State of a keyspace that is open in this process.
 pub(crate) struct KeyspaceState {
     pub id: u32,
     pub name: String,
-    /// As they were given when it was made.
+    /// As they were given when it was made, but for where its files go.
     pub options: KeyspaceOptions,
+    /// Where its files go. Changes under `admin`.
+    pub siting: ArcSwap<Siting>,
     /// Bytes of records at which its memtables are flushed at most; no bound of its own: as many as there are.
     pub memtable_bytes: u64,
     /// What makes its values expire, if they do.
@@ -177,6 +182,7 @@ impl KeyspaceState {
         id: u32,
         name: &str,
         options: &KeyspaceOptions,
+        tiers: &TierSet,
         hooks: &StoreHooks,
         subranges: Vec<Arc<Subrange>>,
         lost: Option<LostRecords>,
@@ -184,7 +190,11 @@ impl KeyspaceState {
         KeyspaceState {
             id,
             name: name.to_owned(),
-            options: options.clone(),
+            options: KeyspaceOptions { placement: None, tiers: None, ..options.clone() },
+            siting: ArcSwap::from_pointee(Siting {
+                placement: options.placement,
+                tiers: tiers.clone(),
+            }),
             memtable_bytes: options.memtable_bytes.unwrap_or(u64::MAX),
             hooks: Arc::new(hooks.of(options)),
             expiry: hooks.expiry(options),

@@ -10,8 +10,7 @@ use sst::SEQ_MAX;
 
 use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
-use crate::manifest::keyspace_options;
-use crate::options::KeyspaceOptions;
+use crate::manifest::keyspace_options::{self, StoredOptions};
 use crate::tree::desc::{TableDesc, ValueFileDesc, ValueShare};
 use crate::tree::tiers::OWN;
 
@@ -35,10 +34,10 @@ pub(crate) enum VersionEdit {
         id: u32,
         name: String,
     },
-    /// Options of a keyspace; stands right behind its creation, and only if any is set.
+    /// Options of a keyspace, all of them; right behind its creation if any is set, and where they change.
     SetOptions {
         keyspace: u32,
-        options: Box<KeyspaceOptions>,
+        options: Box<StoredOptions>,
     },
     /// The highest time that the store has seen, in milliseconds since 1970; only where a keyspace has a time to live.
     Clock(u64),

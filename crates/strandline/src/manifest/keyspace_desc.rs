@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::planted::{self, Bug};
 
 use super::edit::VersionEdit;
+use super::keyspace_options::StoredOptions;
 use crate::level0::run::RunDesc;
-use crate::options::KeyspaceOptions;
 use crate::tree::desc::{Broken, LevelsState};
 
 /// A keyspace in the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyspaceDesc {
     pub name: String,
-    pub options: KeyspaceOptions,
+    pub options: StoredOptions,
     /// Subranges by their lowest keys. Identifiers are never reused, and of two subranges that a key was ever in, the
     /// later one has the greater.
     pub subranges: BTreeMap<Vec<u8>, u32>,
@@ -31,7 +31,7 @@ pub(crate) struct RunState {
 }
 
 /// The changes that make a keyspace without data. One without options of its own is made as ever.
-pub(crate) fn creation(id: u32, name: &str, options: &KeyspaceOptions) -> Vec<VersionEdit> {
+pub(crate) fn creation(id: u32, name: &str, options: &StoredOptions) -> Vec<VersionEdit> {
     let without_options = planted::is(Bug::KeyspaceWithoutOptions);
     let mut changes = vec![VersionEdit::CreateKeyspace { id, name: name.to_owned() }];
     if !options.is_empty() && !without_options {
@@ -43,7 +43,7 @@ pub(crate) fn creation(id: u32, name: &str, options: &KeyspaceOptions) -> Vec<Ve
 
 impl KeyspaceDesc {
     /// A keyspace without data: one subrange, whose identifier is 0.
-    pub(crate) fn new(name: &str, options: &KeyspaceOptions) -> KeyspaceDesc {
+    pub(crate) fn new(name: &str, options: &StoredOptions) -> KeyspaceDesc {
         KeyspaceDesc {
             name: name.to_owned(),
             options: options.clone(),
@@ -73,7 +73,10 @@ impl KeyspaceDesc {
 
     /// The changes that make it anew.
     pub(super) fn snapshot(&self, id: u32) -> Vec<VersionEdit> {
-        let mut changes = creation(id, &self.name, &self.options);
+        let mut changes = match planted::is(Bug::KeyspaceTiersForgotten) {
+            false => creation(id, &self.name, &self.options),
+            true => creation(id, &self.name, &StoredOptions::without_tiers(&self.options.options)),
+        };
         let subranges = self.subranges.iter().map(|(lower, id)| (*id, lower.clone()));
         let new: Vec<(u32, Vec<u8>)> = subranges.collect();
         if new != [(0, Vec::new())] {

@@ -14,11 +14,11 @@ use base::{Error, Result, Seq};
 use pmem::Durable;
 use pool::Pool;
 
-use crate::options::KeyspaceOptions;
 use crate::tree::desc::{Broken, TableDesc, ValueFileState};
 use crate::tree::names::FilePlace;
 use edit::{Edit, Fate, VersionEdit};
 pub(crate) use keyspace_desc::{KeyspaceDesc, RunState, creation};
+pub(crate) use keyspace_options::StoredOptions;
 
 /// What replaying the log yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl ManifestState {
             VersionEdit::Epoch(epoch) => self.epoch = *epoch,
             VersionEdit::Clock(time) => self.clock = self.clock.max(*time),
             VersionEdit::CreateKeyspace { id, name } => {
-                let fresh = KeyspaceDesc::new(name, &KeyspaceOptions::default());
+                let fresh = KeyspaceDesc::new(name, &StoredOptions::default());
                 if self.keyspaces.insert(*id, fresh).is_some() {
                     return Err("identifiers of keyspaces are used once");
                 }
@@ -159,7 +159,7 @@ impl ManifestState {
     /// The state that a fresh pool's log begins with: one keyspace, named `default`.
     pub(crate) fn fresh() -> ManifestState {
         let mut state = ManifestState { next_run: 1, next_table: 1, ..ManifestState::default() };
-        state.keyspaces.insert(0, KeyspaceDesc::new("default", &KeyspaceOptions::default()));
+        state.keyspaces.insert(0, KeyspaceDesc::new("default", &StoredOptions::default()));
         state.next_keyspace = 1;
         state
     }
@@ -332,6 +332,7 @@ mod tests {
     use super::*;
     use crate::level0::run::RunDesc;
     use crate::level0::run::pieces::Pieces;
+    use crate::options::KeyspaceOptions;
     use crate::tree::tiers::OWN;
     use base::PmOffset;
     use pool::Extent;
@@ -385,7 +386,9 @@ mod tests {
                 VersionEdit::CreateKeyspace { id: 1, name: "other".into() },
                 VersionEdit::SetOptions {
                     keyspace: 1,
-                    options: Box::new(KeyspaceOptions::new().filter_bits(9)),
+                    options: Box::new(StoredOptions::without_tiers(
+                        &KeyspaceOptions::new().filter_bits(9),
+                    )),
                 },
                 VersionEdit::Clock(1_700_000_000_000),
                 VersionEdit::AddRun { run: Box::new(desc(5)), subranges: vec![0] },

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::edit::Fate;
-use super::{ManifestState, RunState};
+use super::{ManifestState, RunState, StoredOptions};
 use crate::level0::run::RunDesc;
 use crate::tree::desc::{TableDesc, ValueFileState};
 use crate::tree::tiers::OWN;
@@ -18,8 +18,13 @@ impl fmt::Display for ManifestState {
         }
         for (id, keyspace) in &self.keyspaces {
             writeln!(f, "keyspace {id} {}", keyspace.name.escape_debug())?;
-            if !keyspace.options.is_empty() {
-                writeln!(f, "  options: {}", keyspace.options)?;
+            let StoredOptions { options, tiers } = &keyspace.options;
+            if !options.is_empty() {
+                writeln!(f, "  options: {options}")?;
+            }
+            if !tiers.are_all() {
+                let numbers: Vec<String> = tiers.iter().map(|no| no.to_string()).collect();
+                writeln!(f, "  files in tiers {}", numbers.join(", "))?;
             }
             for (lower, id) in &keyspace.subranges {
                 writeln!(f, "  subrange {id}: keys from {}", quoted(lower))?;

@@ -418,7 +418,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let level0_share = engine.level0_share(subranges.len());
     KeyspaceProperties {
         name: space.name.clone(),
-        options: space.options.clone(),
+        options: space.options_now(engine.tables.as_deref()),
         memtable_records: memtables.iter().map(|m| m.index.len() as u64).sum(),
         memtables: memtables.len(),
         memtable_bytes: immutable + filling,

@@ -27,12 +27,13 @@ use crate::open::ground::{Ground, Named};
 use crate::open::move_file::{self, Move};
 use crate::open::store_file::{Identity, Memory};
 use crate::open::{
-    OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, same_file, tiers_of,
+    OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, tiers_of,
 };
 use crate::options::check::{StoreParts, check, check_pm_tables};
 use crate::options::{Options, PmSource, SsdSource, WalDir};
 use crate::tree::room::FileRoom;
 use crate::tree::tables::{TableDir, Tables};
+use crate::tree::tiers::same_file;
 
 const CONVERT: &str = "convert";
 

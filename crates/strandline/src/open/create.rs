@@ -54,7 +54,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     let (region, id) = make_memory(ground, path, &identity.memory, &options, &first)?;
     table_dir.as_ref().map_or(Ok(()), |table_dir| table_dir.claim(id, OWN))?;
     let tiers = tiers::of_store(ground, path, &mut identity, &options, Access::Write, || {
-        Ok(NamedTiers { pool: id, numbers: Default::default() })
+        Ok(NamedTiers { pool: id, numbers: Default::default(), highest: OWN })
     })?;
     identity.write(&*names, path)?;
     Ok(OpenedParts { choice, tiers, ..OpenedParts::whole(region, Prefault::Now, table_dir) })

@@ -47,7 +47,7 @@ use crate::recovery::recover::Damage;
 use crate::tree::names::FileName;
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
-use crate::tree::tiers::{OWN, TierUse};
+use crate::tree::tiers::{OWN, TierUse, same_file};
 
 pub(crate) const POOL: &str = "pool";
 pub(crate) const SST: &str = "sst";
@@ -496,13 +496,6 @@ fn claim(table_dir: &TableDir, region: &Arc<Region>) -> Result<()> {
         }
     }
     table_dir.claim(pool.id(), OWN)
-}
-
-pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
 }
 
 /// Opens the store in `region`, formatting it if nothing was ever in it.

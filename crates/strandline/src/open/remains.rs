@@ -8,9 +8,10 @@ use crate::manifest::file as manifest_file;
 use crate::open::ground::Ground;
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, Memory};
-use crate::open::{POOL, SST, absolute, same_file};
+use crate::open::{POOL, SST, absolute};
 use crate::options::{Options, SsdSource};
 use crate::tree::names::FileName;
+use crate::tree::tiers::same_file;
 use crate::wal;
 
 /// Refuses a store in memory of this process where there is one that outlived another: it would begin with nothing.

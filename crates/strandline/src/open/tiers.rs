@@ -11,26 +11,31 @@ use ssd::{Device, Fs};
 
 use crate::engine::Access;
 use crate::manifest::ManifestState;
+use crate::open::choose;
 use crate::open::ground::Ground;
 use crate::open::store_file::{Identity, StoredTier};
-use crate::open::{choose, same_file};
 use crate::options::{Options, TierSource, TierSpec};
 use crate::tree::owner::{self, DirClaim};
 use crate::tree::tables::TableDir;
-use crate::tree::tiers::{OWN, TierDir, TierUse};
+use crate::tree::tiers::{OWN, TierDir, TierUse, same_file};
 
-/// The pool of a store, and the tiers in which its manifest names files.
+/// The pool of a store, and the tiers that its manifest names.
 pub(crate) struct NamedTiers {
     pub pool: u64,
+    /// Those in which it names files.
     pub numbers: BTreeSet<u32>,
+    /// The highest that options of a keyspace name. The store may have left it: no other directory becomes it.
+    pub highest: u32,
 }
 
 impl NamedTiers {
     /// What the log of `pool` says.
     pub(crate) fn of(pool: &Pool, replay: &Replay) -> Result<NamedTiers> {
-        let files = ManifestState::replay(&replay.payloads)?.files();
-        let numbers = files.into_iter().map(|place| place.tier).collect();
-        Ok(NamedTiers { pool: pool.id(), numbers })
+        let state = ManifestState::replay(&replay.payloads)?;
+        let numbers = state.files().into_iter().map(|place| place.tier).collect();
+        let spaces = state.keyspaces.values();
+        let highest = spaces.flat_map(|space| space.options.tiers.iter()).max().unwrap_or(OWN);
+        Ok(NamedTiers { pool: pool.id(), numbers, highest })
     }
 }
 
@@ -83,7 +88,7 @@ pub(super) fn of_store(
     let at = |tier: &StoredTier| TableDir { fs: fs.clone(), dir: path.join(&tier.dir) };
     let leaves = wanted.iter().any(|tier| tier.use_ == TierUse::Leaving);
     if access == Access::Write && (leaves || wanted != named.tiers) {
-        let NamedTiers { pool, numbers } = pool()?;
+        let NamedTiers { pool, numbers, .. } = pool()?;
         let number = |tier: &StoredTier| owner::read(&*fs, &path.join(&tier.dir)).ok().flatten();
         let found: BTreeSet<u32> =
             wanted.iter().filter_map(number).map(|claim| claim.tier).collect();
@@ -198,7 +203,8 @@ pub(crate) fn numbered(
         dirs.push(TierDir::own(own.clone()));
     }
     let given = dirs.iter().map(|dir| dir.no);
-    let mut last = given.chain(named.numbers.iter().copied()).max().unwrap_or(OWN);
+    let known = given.chain(named.numbers.iter().copied());
+    let mut last = known.chain([named.highest]).max().unwrap_or(OWN);
     // A directory that is not there may be one in which files are missed; first of all one that the store knows.
     let known: BTreeSet<u32> = dirs.iter().map(|dir| dir.no).collect();
     let mut missed = named.numbers.iter().filter(|no| !known.contains(no));

@@ -1,15 +1,19 @@
 //! Options of one keyspace. They are kept in the store, unlike those of an open.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base::{Error, ErrorKind, Result};
 
 use super::check::{COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, MEMTABLE_BYTES_MIN};
-use super::{Compression, Row, compression_name, compression_named, parse_duration, parse_size};
+use super::text::{placement_name, placement_named};
+use super::{
+    Compression, Placement, Row, compression_name, compression_named, parse_duration, parse_size,
+};
 
 /// Options of a keyspace, given when it is made and kept in the store's manifest. What is not set follows the
-/// [`Options`](crate::Options) of each open.
+/// [`Options`](crate::Options) of each open. Where its files go, [`Keyspace::set_options`](crate::Keyspace::set_options) changes.
 ///
 /// ```
 /// use strandline::{Db, KeyspaceOptions, Options, PmSource};
@@ -37,6 +41,10 @@ pub struct KeyspaceOptions {
     pub memtable_bytes: Option<u64>,
     /// Bytes of a value from which on it lies in a value file, apart from its key; 0: none does.
     pub value_files_min: Option<u64>,
+    /// Which tier a table goes to, where the store has several.
+    pub placement: Option<Placement>,
+    /// The tiers that its files lie in.
+    pub tiers: Option<KeyspaceTiers>,
     /// How long a value lives, in whole milliseconds. From then on the key counts as deleted. Reads at a snapshot judge by the
     /// time when they read; an iterator or cursor judges all that it shows by the time when it was made, but what a merge or a
     /// compaction has dropped since is gone. The space comes back as
@@ -52,6 +60,39 @@ pub struct KeyspaceOptions {
     /// Name of the compaction filter, one of [`Hooks::compaction_filters`](crate::Hooks::compaction_filters).
     pub compaction_filter: Option<String>,
 }
+
+/// Which of the store's directories of tables have the files of a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyspaceTiers {
+    /// Any of them, as where nothing is said.
+    All,
+    /// These of [`Options::tiers`](crate::Options::tiers), and that of [`Options::ssd`](crate::Options::ssd), in any order. The
+    /// others have its files only as long as these are full. One that the store leaves is forgotten.
+    Dirs(Vec<PathBuf>),
+}
+
+impl KeyspaceTiers {
+    fn named(text: &str) -> KeyspaceTiers {
+        if text == ALL {
+            return KeyspaceTiers::All;
+        }
+        let dirs = text.split(',').map(str::trim).filter(|dir| !dir.is_empty());
+        KeyspaceTiers::Dirs(dirs.map(PathBuf::from).collect())
+    }
+}
+
+/// As options give it: `all`, or directories with commas between.
+impl fmt::Display for KeyspaceTiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KeyspaceTiers::Dirs(dirs) = self else { return f.write_str(ALL) };
+        let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+        f.write_str(&dirs.join(","))
+    }
+}
+
+/// All tiers, as text.
+const ALL: &str = "all";
 
 /// Every option of a keyspace.
 pub const KEYSPACE_TABLE: &[Row] = &[
@@ -84,6 +125,18 @@ pub const KEYSPACE_TABLE: &[Row] = &[
         unit: "bytes; 0: none",
         default: "the store's",
         doc: "Values from this size on are written to value files, apart from their keys.",
+    },
+    Row {
+        name: "placement",
+        unit: "benefit or level",
+        default: "the store's",
+        doc: "Which tier a table goes to, where the store has several. It can be changed.",
+    },
+    Row {
+        name: "tiers",
+        unit: "all or DIR,DIR",
+        default: "all",
+        doc: "The directories of the store's tiers that have the files of the keyspace, as long as there is room. It can be changed.",
     },
     Row {
         name: "ttl",
@@ -149,6 +202,18 @@ impl KeyspaceOptions {
         KeyspaceOptions { value_files_min: Some(bytes), ..self }
     }
 
+    /// Sets [`placement`](KeyspaceOptions::placement).
+    #[must_use]
+    pub fn placement(self, placement: Placement) -> KeyspaceOptions {
+        KeyspaceOptions { placement: Some(placement), ..self }
+    }
+
+    /// Sets [`tiers`](KeyspaceOptions::tiers).
+    #[must_use]
+    pub fn tiers(self, tiers: KeyspaceTiers) -> KeyspaceOptions {
+        KeyspaceOptions { tiers: Some(tiers), ..self }
+    }
+
     /// Sets [`ttl`](KeyspaceOptions::ttl).
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> KeyspaceOptions {
@@ -187,6 +252,8 @@ impl KeyspaceOptions {
             "filter_bits" => self.filter_bits = Some(text.parse().ok()?),
             "memtable_bytes" => self.memtable_bytes = Some(parse_size(text)?),
             "value_files_min" => self.value_files_min = Some(parse_size(text)?),
+            "placement" => self.placement = Some(placement_named(text)?),
+            "tiers" => self.tiers = Some(KeyspaceTiers::named(text)),
             "ttl" => self.ttl = Some(parse_duration(text)?),
             "merge_operator" => self.merge_operator = Some(text.to_owned()),
             "compaction_filter" => self.compaction_filter = Some(text.to_owned()),
@@ -204,6 +271,8 @@ impl KeyspaceOptions {
             ("filter_bits", text(self.filter_bits.map(u64::from))),
             ("memtable_bytes", text(self.memtable_bytes)),
             ("value_files_min", text(self.value_files_min)),
+            ("placement", self.placement.map(|placement| placement_name(placement).to_owned())),
+            ("tiers", self.tiers.as_ref().map(KeyspaceTiers::to_string)),
             ("ttl", self.ttl.map(|ttl| format!("{}s", ttl.as_secs_f64()))),
             ("merge_operator", self.merge_operator.clone()),
             ("compaction_filter", self.compaction_filter.clone()),
@@ -232,6 +301,10 @@ impl KeyspaceOptions {
         if let Some(bytes) = self.memtable_bytes.filter(|bytes| *bytes < MEMTABLE_BYTES_MIN) {
             let bounds = format!("at least {MEMTABLE_BYTES_MIN}");
             return beyond("memtable_bytes", bytes.to_string(), bounds);
+        }
+        if self.tiers == Some(KeyspaceTiers::Dirs(Vec::new())) {
+            let bounds = "no directory; name some of those in the store's tiers, or all".to_owned();
+            return beyond("tiers", String::new(), bounds);
         }
         if let Some(ttl) = self.ttl {
             if !(TTL_MIN..=TTL_MAX).contains(&ttl) || ttl.subsec_nanos() % 1_000_000 != 0 {
@@ -279,7 +352,8 @@ mod tests {
 
     #[test]
     fn the_table_and_the_struct_agree() {
-        let texts = ["zstd", "3", "0", "65536", "4096", "90s", "append:;", "old"];
+        let texts =
+            ["zstd", "3", "0", "65536", "4096", "level", "/fast,/slow", "90s", "append:;", "old"];
         let mut options = KeyspaceOptions::new();
         assert!(options.is_empty() && options.to_string().is_empty());
         for (row, text) in KEYSPACE_TABLE.iter().zip(texts) {
@@ -303,6 +377,7 @@ mod tests {
             ("filter_bits", "many"),
             ("memtable_bytes", "-1"),
             ("memtable", "1"),
+            ("placement", "fast"),
             ("ttl", "soon"),
             ("ttl", "-1"),
         ] {
@@ -312,6 +387,8 @@ mod tests {
             ("compression_level", "23"),
             ("filter_bits", "101"),
             ("memtable_bytes", "255"),
+            ("tiers", ""),
+            ("tiers", " , "),
             ("ttl", "0"),
             ("ttl", "0.0005"),
             ("ttl", "400000d"),

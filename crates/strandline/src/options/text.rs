@@ -71,13 +71,7 @@ impl Options {
             "background_threads" => self.background_threads = up_to(THREADS_MAX)?,
             "ssd" => self.ssd = ssd_named(text)?,
             "tiers" => self.tiers = tiers_named(text)?,
-            "placement" => {
-                self.placement = match text {
-                    "benefit" => Placement::Benefit,
-                    "level" => Placement::Level,
-                    _ => return None,
-                }
-            }
+            "placement" => self.placement = placement_named(text)?,
             "pm_block_bytes" => {
                 self.pm_block_bytes =
                     count().filter(|bytes| PM_BLOCK_BYTES.contains(&u64::from(*bytes)))?;
@@ -212,6 +206,21 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
         "none" => Some(SsdSource::None),
         "" => None,
         path => Some(SsdSource::Path(path.into())),
+    }
+}
+
+pub(super) fn placement_named(text: &str) -> Option<Placement> {
+    match text {
+        "benefit" => Some(Placement::Benefit),
+        "level" => Some(Placement::Level),
+        _ => None,
+    }
+}
+
+pub(super) fn placement_name(placement: Placement) -> &'static str {
+    match placement {
+        Placement::Benefit => "benefit",
+        Placement::Level => "level",
     }
 }
 

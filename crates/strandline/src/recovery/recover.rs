@@ -24,7 +24,7 @@ use crate::keyspace::subrange::SubrangeName;
 use crate::keyspace::{KeyspaceMap, KeyspaceState, Keyspaces};
 use crate::level0::run::{Run, RunDesc};
 use crate::manifest::edit::Fate;
-use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, file};
+use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, StoredOptions, file};
 use crate::memtable::Memtable;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
@@ -270,8 +270,9 @@ impl FoundSources {
                 tree: self.trees.get(id).cloned().unwrap_or_default(),
             };
             let subranges = subranges(media, keyspace, &found);
-            let (name, options, lost) = (&keyspace.name, &keyspace.options, plan.lost_from(*id));
-            let space = KeyspaceState::new(*id, name, options, hooks, subranges, lost);
+            let (name, lost) = (&keyspace.name, plan.lost_from(*id));
+            let StoredOptions { options, tiers } = &keyspace.options;
+            let space = KeyspaceState::new(*id, name, options, tiers, hooks, subranges, lost);
             keyspaces.insert(Arc::new(space));
         }
         Keyspaces::new(keyspaces)
@@ -283,7 +284,7 @@ impl FoundSources {
 fn continue_clock(state: &mut ManifestState, hooks: &StoreHooks) {
     let left_at = if planted::is(Bug::ClockFallsAtOpen) { 0 } else { state.clock };
     hooks.clock().raise(left_at);
-    if state.keyspaces.values().any(|keyspace| keyspace.options.ttl.is_some()) {
+    if state.keyspaces.values().any(|keyspace| keyspace.options.options.ttl.is_some()) {
         state.clock = hooks.clock().now().millis();
     }
 }

@@ -39,7 +39,7 @@ use crate::snapshot::Horizon;
 use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::TierDir;
+use crate::tree::tiers::{TierDir, same_file};
 use crate::write::op::Op;
 use crate::write::way::WriteWay;
 
@@ -224,7 +224,7 @@ impl Left {
         lost.extend(elsewhere.map(lost_anywhere));
         for space in engine.keyspaces.all() {
             let sources = self.keyspaces.entry(space.name.clone()).or_default();
-            sources.options = space.options.clone();
+            sources.options = space.options_now(None);
             for subrange in space.subranges() {
                 // Beyond its keys a shared source may hold what other subranges have dropped since.
                 let (span, view) = (&subrange.span, subrange.view.load_full());
@@ -284,7 +284,7 @@ impl Left {
             let at = open::present_table_dir(ground, dir.clone());
             TierDir { no, at, ..TierDir::own(own.clone()) }
         });
-        let dirs = more.filter(|tier| !open::same_file(&tier.at.dir, &own.dir));
+        let dirs = more.filter(|tier| !same_file(&tier.at.dir, &own.dir));
         let dirs = dirs.chain([TierDir::own(own.clone())]).collect();
         let tables = Tables::new(own, FileRoom::unlimited(), StoreCache::own(0)).with_tiers(dirs);
         let tables = Arc::new(tables);

@@ -7,6 +7,7 @@
 //! that names it there; the one that it replaces goes as a dropped table does (I-TREE-4).
 //! **I-TIER-3** A directory is given up only once no edit names a file in it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -23,6 +24,46 @@ pub(crate) enum TierUse {
     Open,
     /// What is there moves elsewhere: an option leaves it out.
     Leaving,
+}
+
+/// The tiers that files of a keyspace are to lie in, by their numbers: the store may not have some of them any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TierSet {
+    /// Ascending; empty: all tiers.
+    numbers: Arc<[u32]>,
+}
+
+impl TierSet {
+    /// Those with these numbers; all, if it is empty.
+    pub(crate) fn of(mut numbers: Vec<u32>) -> TierSet {
+        numbers.sort_unstable();
+        numbers.dedup();
+        TierSet { numbers: numbers.into() }
+    }
+
+    /// Whether nothing is said of tiers.
+    pub(crate) fn are_all(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// The numbers that are named.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.numbers.iter().copied()
+    }
+
+    /// Whether files are to lie in this one.
+    pub(crate) fn has(&self, no: u32) -> bool {
+        self.are_all() || self.numbers.contains(&no)
+    }
+}
+
+/// Where new files belong.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileSite {
+    /// In a tier so fast: 0 is the fastest.
+    pub rank: usize,
+    /// In one of these.
+    pub among: TierSet,
 }
 
 /// Which directory a tier is, and how much it takes.
@@ -145,13 +186,32 @@ impl Tiers {
         self.all.iter().position(|tier| tier.no() == no).unwrap_or(self.all.len())
     }
 
-    /// The tier for a file of about `len` bytes that belongs in the tier of this rank: that one, or else the next slower one with
-    /// room, or else the next faster one. Where none has room, the room of the store is asked, and refuses.
-    pub(crate) fn place(&self, rank: usize, len: u64) -> &Tier {
-        let (faster, slower) = self.all.split_at(rank.min(self.all.len() - 1));
-        let in_order = || slower.iter().chain(faster.iter().rev()).filter(|tier| tier.is_open());
+    /// Of each tier, fastest first, whether files may go there that belong `among` some; nothing, if that says nothing: the store
+    /// has left all of these.
+    pub(crate) fn allowed(&self, among: &TierSet) -> Arc<[bool]> {
+        let allowed: Vec<bool> =
+            self.iter().map(|tier| tier.is_open() && among.has(tier.no())).collect();
+        if among.are_all() || !allowed.contains(&true) { Arc::default() } else { allowed.into() }
+    }
+
+    /// The tier for a file of about `len` bytes: of those that it belongs among, that of its rank, or else the next slower one with
+    /// room, or else the next faster one; then of all others in this order. Where none has room, the room of the store is
+    /// asked, and refuses.
+    pub(crate) fn place(&self, site: &FileSite, len: u64) -> &Tier {
+        let (faster, slower) = self.all.split_at(site.rank.min(self.all.len() - 1));
+        let open = || slower.iter().chain(faster.iter().rev()).filter(|tier| tier.is_open());
+        let own = || open().filter(|tier| site.among.has(tier.no()));
         let has_room = |tier: &&Tier| tier.left() >= len;
-        in_order().find(has_room).or_else(|| in_order().next()).unwrap_or(&slower[0])
+        let found = own().find(has_room).or_else(|| open().find(has_room));
+        found.or_else(|| own().chain(open()).next()).unwrap_or(&slower[0])
+    }
+}
+
+/// Whether two names are of one directory or file.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
     }
 }
 
@@ -177,7 +237,8 @@ mod tests {
     fn a_file_goes_where_it_belongs_or_to_the_next_with_room() {
         let (open, leaving) = (TierUse::Open, TierUse::Leaving);
         let tiers = tiers(&[(100, open), (0, leaving), (100, open), (100, open)]);
-        let place = |rank, len| tiers.place(rank, len).no();
+        let site = |rank, among: &[u32]| FileSite { rank, among: TierSet::of(among.to_vec()) };
+        let place = |rank, len| tiers.place(&site(rank, &[]), len).no();
         assert_eq!((place(0, 100), place(2, 100), place(3, 100), place(9, 1)), (0, 2, 3, 3));
         assert_eq!(place(1, 1), 2, "one that is to be emptied takes nothing new");
         tiers.all[2].count(60);
@@ -185,6 +246,13 @@ mod tests {
         tiers.all[3].note_device(30);
         assert_eq!((place(2, 41), place(3, 31)), (0, 2), "then a faster one, the nearest first");
         assert_eq!(place(3, 101), 3, "no room anywhere");
+        let among = |rank, all: &[u32], len| tiers.place(&site(rank, all), len).no();
+        assert_eq!((among(0, &[2, 3], 1), among(3, &[0, 2], 1)), (2, 2), "its own come first");
+        assert_eq!((among(0, &[2], 41), among(0, &[3], 31)), (0, 0), "they are full");
+        assert_eq!((among(2, &[1], 1), among(2, &[7], 1)), (2, 2), "they are left");
+        assert_eq!(*tiers.allowed(&TierSet::of(vec![0, 1, 7])), [true, false, false, false]);
+        assert!(tiers.allowed(&TierSet::of(vec![1, 7])).is_empty());
+        assert!(tiers.allowed(&TierSet::default()).is_empty());
         tiers.all[2].give_back(60, 0);
         assert_eq!((tiers.all[2].left(), tiers.all[1].limit()), (100, u64::MAX));
     }

@@ -42,19 +42,19 @@ fn options_are_those_of_the_making_at_every_open() {
         .compaction_filter("no-old");
     let db = Db::open_with(dir.path(), options(), hooks()).expect("open");
     let made = db.create_keyspace_with("all", all.clone()).expect("create");
-    assert_eq!(made.options(), &all);
+    assert_eq!(made.options(), all);
     db.create_keyspace("none").expect("create");
     db.close().expect("close");
     for round in 0..3 {
         let db = Db::open_with(dir.path(), options(), hooks()).expect("open");
-        assert_eq!(db.keyspace("all").expect("keyspace").options(), &all, "open {round}");
+        assert_eq!(db.keyspace("all").expect("keyspace").options(), all, "open {round}");
         assert!(db.keyspace("none").expect("keyspace").options().is_empty());
         assert!(db.default_keyspace().options().is_empty());
         let again = db.create_keyspace_with("all", KeyspaceOptions::new());
         assert_eq!(kind_of(again), ErrorKind::Exists);
         db.close().expect("close");
         let db = Db::open_read_only_with(dir.path(), options(), hooks()).expect("open");
-        assert_eq!(db.keyspace("all").expect("keyspace").options(), &all, "read only");
+        assert_eq!(db.keyspace("all").expect("keyspace").options(), all, "read only");
     }
     // A dropped keyspace takes its options with it.
     let db = Db::open_with(dir.path(), options(), hooks()).expect("open");
@@ -141,7 +141,7 @@ fn a_checkpoint_keeps_options() {
     db.checkpoint(dir.path().join("copy")).expect("checkpoint");
     let copy = Db::open(dir.path().join("copy"), options()).expect("open");
     let hits = copy.keyspace("hits").expect("keyspace");
-    assert_eq!(hits.options(), &adds);
+    assert_eq!(hits.options(), adds);
     hits.merge("home", 2_u64.to_le_bytes()).expect("merge");
     assert_eq!(hits.get("home").expect("get").as_deref(), Some(&7_u64.to_le_bytes()[..]));
 }

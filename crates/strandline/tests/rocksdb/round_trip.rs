@@ -66,7 +66,7 @@ fn operands_that_rocksdb_lacks_are_combined_and_others_stay() {
     db.export_rocksdb(dir.join("rdb")).expect("export");
     let back = imported(&dir.join("rdb"), dir.join("back"), &RocksdbImportOptions::new());
     assert_same(&everything(&back), &expected, "imported");
-    let names = |name: &str| back.keyspace(name).expect(name).options().merge_operator.clone();
+    let names = |name: &str| back.keyspace(name).expect(name).options().merge_operator;
     assert_eq!(names("sums").as_deref(), Some("add"));
     assert_eq!(names("lists").as_deref(), Some("append:/"));
     assert_eq!(names("lows"), None);

@@ -108,7 +108,10 @@ fn write_lines(context: &Context) -> Outcome {
     out.json(&json!({ "export": EXPORT_VERSION }))?;
     let mut records = 0;
     for keyspace in &keyspaces {
-        let options = options_json(keyspace.options());
+        // Where files lie is a matter of this store alone.
+        let mut options = keyspace.options();
+        (options.placement, options.tiers) = (None, None);
+        let options = options_json(&options);
         out.json(&json!({ "keyspace": keyspace.name(), "options": options }))?;
         records += write_records(keyspace, &mut printer, &mut out)?;
     }

@@ -1,4 +1,4 @@
-//! `keyspace list|create|drop`.
+//! `keyspace list|create|set|drop`.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, json};
@@ -21,6 +21,8 @@ enum KeyspaceCommand {
     List,
     /// Make a keyspace
     Create(CreateArgs),
+    /// Change where the files of a keyspace go: its placement, its tiers
+    Set(SetArgs),
     /// Drop a keyspace with everything in it
     Drop {
         /// Its name
@@ -38,35 +40,57 @@ struct CreateArgs {
     /// How long a value lives: seconds, or with s, m, h or d behind them; not with a merge operator
     #[arg(long, value_name = "TIME")]
     ttl: Option<String>,
-    /// Another option of the keyspace: compression, compression_level, filter_bits or memtable_bytes; what is not set
-    /// follows the options of the store
+    /// Another option of the keyspace: compression, compression_level, filter_bits, memtable_bytes, value_files_min, placement or
+    /// tiers; what is not set follows the options of the store
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
     #[command(flatten)]
     store: CreateArg,
 }
 
+#[derive(Args)]
+struct SetArgs {
+    /// Its name
+    name: String,
+    /// placement=benefit or placement=level; tiers=DIR,DIR, directories of the store's tiers, or tiers=all
+    #[arg(value_name = "NAME=VALUE", required = true)]
+    settings: Vec<String>,
+}
+
 impl CreateArgs {
     fn options(&self) -> Result<KeyspaceOptions, Failure> {
-        let (mut options, mut given) = (KeyspaceOptions::new(), Vec::new());
         let operator = self.merge_operator.iter().map(|name| ("merge_operator", &name[..]));
         let named = operator.chain(self.ttl.iter().map(|ttl| ("ttl", &ttl[..])));
-        let settings = self.settings.iter().map(|setting| {
-            let wanted = || Failure::Usage(format!("--set {setting}: expected NAME=VALUE"));
-            setting.split_once('=').ok_or_else(wanted)
-        });
-        for setting in named.map(Ok).chain(settings) {
-            let (name, value) = setting?;
-            if given.contains(&name) {
-                return Err(Failure::Usage(format!(
-                    "--set {name}={value}: {name} is given twice; leave one out"
-                )));
-            }
-            options.set(name, value).map_err(|error| Failure::Usage(error.context().to_owned()))?;
-            given.push(name);
-        }
-        Ok(options)
+        options(named.map(Ok).chain(parted("--set ", &self.settings)))
     }
+}
+
+/// Names and values of `settings`, which stand behind `flag`.
+fn parted<'s>(
+    flag: &'s str,
+    settings: &'s [String],
+) -> impl Iterator<Item = Result<(&'s str, &'s str), Failure>> {
+    settings.iter().map(move |setting| {
+        let wanted = || Failure::Usage(format!("{flag}{setting}: expected NAME=VALUE"));
+        setting.split_once('=').ok_or_else(wanted)
+    })
+}
+
+/// Options of a keyspace, each given once.
+fn options<'s>(
+    settings: impl Iterator<Item = Result<(&'s str, &'s str), Failure>>,
+) -> Result<KeyspaceOptions, Failure> {
+    let (mut options, mut given) = (KeyspaceOptions::new(), Vec::new());
+    for setting in settings {
+        let (name, value) = setting?;
+        if given.contains(&name) {
+            let text = format!("{name}={value}: {name} is given twice; leave one out");
+            return Err(Failure::Usage(text));
+        }
+        options.set(name, value).map_err(|error| Failure::Usage(error.context().to_owned()))?;
+        given.push(name);
+    }
+    Ok(options)
 }
 
 pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
@@ -77,8 +101,18 @@ pub fn run(context: &Context, args: &KeyspaceArgs) -> Outcome {
             let db = context.write(args.store.if_missing())?;
             let keyspace = db.create_keyspace_with(name, options)?;
             context.report(
-                format_args!("created keyspace {}", described(name, keyspace.options())),
-                &json!({ "created": name, "options": options_json(keyspace.options()) }),
+                format_args!("created keyspace {}", described(name, &keyspace.options())),
+                &json!({ "created": name, "options": options_json(&keyspace.options()) }),
+            )?;
+        }
+        KeyspaceCommand::Set(SetArgs { name, settings }) => {
+            let changed = options(parted("", settings))?;
+            let db = context.write(IfMissing::Fail)?;
+            let keyspace = db.keyspace(name)?;
+            keyspace.set_options(&changed)?;
+            context.report(
+                format_args!("set keyspace {}", described(name, &keyspace.options())),
+                &json!({ "set": name, "options": options_json(&keyspace.options()) }),
             )?;
         }
         KeyspaceCommand::Drop { name } => {
@@ -97,9 +131,9 @@ fn list(context: &Context, db: &Db) -> Result<(), Failure> {
     for name in &names {
         let keyspace = db.keyspace(name)?;
         if context.json {
-            options.insert(name.clone(), options_json(keyspace.options()));
+            options.insert(name.clone(), options_json(&keyspace.options()));
         } else {
-            out.line(described(name, keyspace.options()))?;
+            out.line(described(name, &keyspace.options()))?;
         }
     }
     if context.json {

@@ -42,8 +42,8 @@ pub fn run(context: &Context, args: &MergeArgs) -> Outcome {
 
 /// The operand as the keyspace's operator takes it.
 fn operand(context: &Context, args: &MergeArgs, keyspace: &Keyspace) -> Result<Vec<u8>, Failure> {
-    let name = keyspace.options().merge_operator.as_deref().unwrap_or_default();
-    match BuiltInOperator::named(name).filter(|_| !args.raw) {
+    let name = keyspace.options().merge_operator.unwrap_or_default();
+    match BuiltInOperator::named(&name).filter(|_| !args.raw) {
         Some(BuiltInOperator::Add) => number(args.operand.as_bytes()).map(|n| n.to_vec()),
         Some(BuiltInOperator::SetUnion) => {
             Ok(encode_set([context.form.argument("OPERAND", &args.operand)?]))

@@ -80,6 +80,10 @@ fn calls_of(path: &str) -> Calls {
             &["keyspace", "create", "made"],
             ("Exists", 3, &["keyspace", "create", "default"]),
         ),
+        "keyspace set" => calls(
+            &["keyspace", "set", "default", "placement=level"],
+            ("NotFound", 3, &["keyspace", "set", "none", "tiers=all"]),
+        ),
         "keyspace drop" => {
             calls(&["keyspace", "drop", "spare"], ("NotFound", 3, &["keyspace", "drop", "none"]))
         }
@@ -216,6 +220,7 @@ fn commands_say_what_they_did() {
         ("checkpoint", "copy holds everything up to sequence number "),
         ("ingest", "1 file ingested with sequence number "),
         ("keyspace create", "created keyspace made"),
+        ("keyspace set", "set keyspace default\tplacement=level"),
         ("keyspace drop", "dropped keyspace spare"),
         ("convert", "moved from "),
         ("destroy", "destroyed the store at doomed"),

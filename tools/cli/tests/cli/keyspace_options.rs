@@ -111,6 +111,54 @@ fn values_of_a_keyspace_with_a_time_to_live_expire() {
     assert!(store.run(&["manifest"]).ok().text().contains("ttl=86400s"));
 }
 
+#[test]
+fn a_keyspace_is_told_where_its_files_go() {
+    let store = Store::filled(100, &[]);
+    let fast = store.dir().join("fast").display().to_string();
+    store.run(&["compact", "--tiers", &format!("{fast}:64M")]).ok();
+    let set = |settings: &[&str]| store.run(&[&["keyspace", "set", "default"], settings].concat());
+    let own = store.dir().join("db/sst");
+    let own = format!("tiers={}", own.display());
+    set(&[&own]).ok();
+    store.run(&["compact"]).ok();
+    let lies_in = |dir: &str| {
+        let lsm = store.run(&["lsm", "--json"]).ok().text();
+        assert!(lsm.contains(&format!("{dir}/0")), "{lsm}");
+    };
+    lies_in("db/sst");
+    let tiers = format!("tiers={fast}");
+    let done = set(&[&tiers, "placement=level"]).ok().text();
+    assert_eq!(done, format!("set keyspace default\tplacement=level {tiers}\n"));
+    store.run(&["put", "another", "key"]).ok();
+    store.run(&["compact"]).ok();
+    lies_in(&fast);
+    let made = ["keyspace", "create", "hot", "--set", &tiers];
+    assert_eq!(store.run(&made).ok().text(), format!("created keyspace hot\t{tiers}\n"));
+    let list = store.run(&["keyspace", "list"]).ok().text();
+    assert_eq!(list, format!("default\tplacement=level {tiers}\nhot\t{tiers}\n"));
+    assert!(store.run(&["manifest"]).ok().text().contains("files in tiers 1"));
+    // Directories are those of this store alone.
+    let export = store.run(&["export"]).ok().text();
+    assert!(!export.contains(&fast), "{export}");
+    let other = ["--db", "other", "--pm-size", "16M"];
+    store
+        .run_with(&[&other[..], &["load", "--format", "export", "--create"]].concat(), &export)
+        .ok();
+    store.run_with(&["load", "--format", "export"], &export).ok();
+    let list = store.run(&[&other[..], &["keyspace", "list"]].concat()).ok().text();
+    assert_eq!(list, "default\nhot\n", "an export says nothing of the places of files");
+    set(&["tiers=all"]).ok();
+    assert!(!store.run(&["manifest"]).ok().text().contains("tiers 2"));
+
+    set(&["tiers=/nowhere"]).failed(2, "tiers=/nowhere: the store has no such directory");
+    set(&[&format!("{tiers}:1G")]).failed(2, "name the directory alone");
+    set(&["tiers="]).failed(2, "tiers=: no directory");
+    set(&["filter_bits=3"]).failed(2, "filter_bits of a keyspace stays");
+    set(&["placement=fast"]).failed(2, "expected benefit or level");
+    set(&["placement"]).failed(2, "expected NAME=VALUE");
+    store.run(&["keyspace", "set", "none", "tiers=all"]).failed(3, "no keyspace none");
+}
+
 /// One key whose operands cannot be combined ended `scan`, `dump` and `export`, and `check` said nothing.
 #[test]
 fn a_key_that_cannot_be_read_is_left_out_and_counted() {

@@ -183,7 +183,7 @@ fn tally(notes: &[Notes], db: &Db) -> ThreadedTally {
     let sum = |of: &dyn Fn(&Notes) -> usize| notes.iter().map(of).sum::<usize>() as u64;
     let ingests = sum(&|notes| notes.edits.iter().filter(|edit| edit.numbered).count());
     let is_drop = |write: &sim::Write| matches!(write, sim::Write::Drop { .. });
-    let spaces = Spaces::of(db, None);
+    let spaces = Spaces::of(db, None, None);
     let properties = db.properties();
     let mut runs = properties.keyspaces.iter().flat_map(|keyspace| &keyspace.runs);
     ThreadedTally {

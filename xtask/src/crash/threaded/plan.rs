@@ -46,6 +46,7 @@ const ENGINE: Engine = Engine {
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,
+    sited: false,
     log: SimLog::None,
     wal_io: WalIo::Cached,
     named: false,

@@ -65,7 +65,7 @@ impl Setup {
         let Engine { zone_len, manifest_len, .. } = self.engine;
         steps::format(&region, pool::Format { zone_len, manifest_len }, ID)?;
         let db = self.open_on(region, fs, self.background)?;
-        let _made = Spaces::of(&db, None)?;
+        let _made = Spaces::of(&db, None, None)?;
         // Where nothing else makes it durable: a prefix may be no store at all.
         db.sync_wal()?;
         Ok(db)
@@ -102,7 +102,7 @@ impl Setup {
 
     /// What a store shows. Space that nothing reaches is counted only if no background thread has work in hand.
     pub fn shown(&self, db: &Db, background: Background) -> Result<Shown> {
-        let spaces = Spaces::of(db, None)?;
+        let spaces = Spaces::of(db, None, None)?;
         let mut state = State::new();
         show(&spaces, self.engine.keys, &mut |keyspace, key, value| {
             state.insert(EntryKey::new(keyspace, key), value.to_vec());

@@ -98,13 +98,18 @@ impl Engine {
 
     fn options_text(&self, state: &ManifestState) -> String {
         let family = |desc: &KeyspaceDesc| {
-            let writer = self.options.table_writer(&desc.options);
-            let named = desc.options.merge_operator.as_deref().and_then(BuiltInOperator::named);
+            let writer = self.options.table_writer(&desc.options.options);
+            let named =
+                desc.options.options.merge_operator.as_deref().and_then(BuiltInOperator::named);
             FamilyOptions {
                 name: desc.name.clone(),
                 merge_operator: named.as_ref().and_then(operators::rocksdb_text),
                 compression: writer.compression,
-                blobs_from: desc.options.value_files_min.unwrap_or(self.options.value_files_min),
+                blobs_from: desc
+                    .options
+                    .options
+                    .value_files_min
+                    .unwrap_or(self.options.value_files_min),
                 filter_bits: writer.filter_bits_per_key as u32,
             }
         };

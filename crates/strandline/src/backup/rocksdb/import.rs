@@ -30,7 +30,7 @@ use crate::compaction::merge::values::MergeValues;
 use crate::compaction::policy::placement::OutputTier;
 use crate::iter::merging::MergingIterator;
 use crate::iter::source::Source;
-use crate::manifest::{KeyspaceDesc, ManifestState, file};
+use crate::manifest::{KeyspaceDesc, ManifestState, StoredOptions, file};
 use crate::open::SST;
 use crate::open::ground::{Ground, Machine};
 use crate::options::check::check;
@@ -44,7 +44,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::{FileRoom, Writes};
 use crate::tree::space::NewTable;
 use crate::tree::tables::{TableDir, Tables};
-use crate::tree::tiers::OWN;
+use crate::tree::tiers::{FileSite, OWN};
 use crate::tree::value_file::{ValueFile, ValueFiles};
 
 pub(super) const IMPORT: &str = "import";
@@ -257,7 +257,7 @@ impl Import<'_> {
             keyspace: id,
             keyspace_name: name.clone(),
             level: LEVELS as u8,
-            rank: 0,
+            site: FileSite::default(),
             tier: OutputTier::Ssd,
             writes: Writes::Levels,
             table_bytes: self.options.table_bytes,
@@ -329,7 +329,7 @@ impl Import<'_> {
             Error::new(ErrorKind::Internal, IMPORT, text)
         };
         made.iter().for_each(belong_to_copy);
-        let mut desc = KeyspaceDesc::new(name, options);
+        let mut desc = KeyspaceDesc::new(name, &StoredOptions::without_tiers(options));
         let used: BTreeMap<u64, &Arc<ValueFile>> =
             made.iter().flat_map(|new| &new.values).map(|file| (file.desc.id, file)).collect();
         for file in used.values() {

@@ -84,10 +84,10 @@ impl Engine {
 
     /// Why RocksDB could not read the tables of a keyspace, if it could not.
     fn reason(&self, table_dir: &TableDir, desc: &KeyspaceDesc) -> Result<Option<Rewritten>> {
-        if desc.options.ttl.is_some() {
+        if desc.options.options.ttl.is_some() {
             return Ok(Some(Rewritten::TimeToLive));
         }
-        let name = desc.options.merge_operator.as_deref();
+        let name = desc.options.options.merge_operator.as_deref();
         let shared = name.and_then(BuiltInOperator::named);
         let is_shared = shared.as_ref().and_then(operators::rocksdb_text).is_some();
         for table in desc.levels.tables() {
@@ -95,7 +95,7 @@ impl Engine {
             let layout = Layout::open(&File(table_dir.fs.open(&path)?))?;
             let properties = layout.properties();
             if properties.merges > 0 && !is_shared {
-                let space = self.hooks.of(&desc.options);
+                let space = self.hooks.of(&desc.options.options);
                 if !space.has_operator() {
                     return Err(no_operator(desc));
                 }
@@ -172,7 +172,7 @@ fn has_known_number(table: &TableDesc, properties: &sst::Properties) -> bool {
 }
 
 fn no_operator(desc: &KeyspaceDesc) -> Error {
-    let operator = match &desc.options.merge_operator {
+    let operator = match &desc.options.options.merge_operator {
         Some(name) => format!("the merge operator {name}, which this open does not know"),
         None => "a merge operator that this open was not given".to_owned(),
     };

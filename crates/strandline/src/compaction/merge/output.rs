@@ -23,7 +23,7 @@ use crate::tree::names::FileName;
 use crate::tree::room::Writes;
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::OWN;
+use crate::tree::tiers::{FileSite, OWN};
 use crate::tree::verify;
 
 /// A table is cut, too, when it refers to so many times its size in value files: then a collection rewrites few references beside
@@ -37,8 +37,8 @@ pub(crate) struct OutputOptions {
     pub keyspace_name: String,
     pub level: u8,
     pub tier: OutputTier,
-    /// How fast a tier its files belong in: 0 is the fastest.
-    pub rank: usize,
+    /// The tier that its files belong in.
+    pub site: FileSite,
     /// The purpose of the room in files that it takes.
     pub writes: Writes,
     /// Bytes at which a table is cut.
@@ -91,8 +91,8 @@ struct OpenOutput {
 impl OutputOptions {
     /// Where its tables go.
     fn sink(&self) -> SinkOptions {
-        let OutputOptions { tier, rank, writes, table_bytes, .. } = *self;
-        let to = FileTier::Rank(rank);
+        let OutputOptions { tier, writes, table_bytes, .. } = *self;
+        let to = FileTier::Site(self.site.clone());
         SinkOptions { tier, to, expected: table_bytes, writes, rate: self.rate.clone() }
     }
 }

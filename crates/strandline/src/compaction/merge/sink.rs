@@ -19,6 +19,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::FileSite;
 
 /// Bytes that a file is handed at once.
 const BUFFER: usize = 1 << 20;
@@ -38,10 +39,10 @@ pub(crate) struct SinkOptions {
 }
 
 /// The tier of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FileTier {
-    /// One so fast, or the next with room: 0 is the fastest.
-    Rank(usize),
+    /// Where it belongs, or the next with room.
+    Site(FileSite),
     /// This one.
     Tier(u32),
 }
@@ -85,9 +86,9 @@ impl TableSink {
         let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
         let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
         // If anything fails from here on, its drop removes the file.
-        let in_tier = match to_tier {
-            FileTier::Rank(rank) => tables.tiers.place(rank, expected).no(),
-            FileTier::Tier(no) => no,
+        let in_tier = match &to_tier {
+            FileTier::Site(site) => tables.tiers.place(site, expected).no(),
+            FileTier::Tier(no) => *no,
         };
         let place = FilePlace { tier: in_tier, name };
         let space = TableSpace::file(tables, place);
@@ -150,8 +151,8 @@ impl TableSink {
     fn go_on_elsewhere(&mut self, full: Error) -> Result<()> {
         let tiers = &self.tables.tiers;
         tiers.get(self.place.tier).into_iter().for_each(|tier| tier.note_device(0));
-        let FileTier::Rank(rank) = self.belongs else { return Err(full) };
-        let tier = tiers.place(rank, self.written + self.buffer.len() as u64).no();
+        let FileTier::Site(site) = &self.belongs else { return Err(full) };
+        let tier = tiers.place(site, self.written + self.buffer.len() as u64).no();
         let place = FilePlace { tier, ..self.place };
         if self.tables.is_used(place) {
             return Err(full);
@@ -269,7 +270,7 @@ mod tests {
         let name = FileName::Table(id);
         let options = SinkOptions {
             tier: place,
-            to: FileTier::Rank(0),
+            to: FileTier::Site(FileSite::default()),
             expected: 1000,
             writes: Writes::Levels,
             rate: None,

@@ -7,6 +7,9 @@
 //!
 //! By *level*, upper levels lie in the fastest tiers as far as these have room for whole levels, as `GetPathId` of RocksDB's
 //! `LevelCompactionPicker` decides. Tables that found no room there, or whose level had none, move up once there is.
+//!
+//! A keyspace may name the tiers that its files lie in. Files that have elsewhere to go give way to those that have not. What is
+//! full is not left for that: files then lie in other tiers, until there is room again.
 
 use std::cmp::Ordering;
 
@@ -54,7 +57,7 @@ impl TierFacts {
 
 /// A table in a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FileFacts {
+pub(crate) struct FileFacts<'f> {
     /// Its tier, by its position.
     pub rank: usize,
     pub level: usize,
@@ -63,19 +66,36 @@ pub(crate) struct FileFacts {
     pub reads: u64,
     /// The tier of its level, where tables go by that.
     pub belongs: Option<usize>,
+    /// Of each tier, whether it is to lie there; empty: in all of them.
+    pub allowed: &'f [bool],
     /// A job reads it.
     pub busy: bool,
 }
 
-impl FileFacts {
+impl FileFacts<'_> {
+    /// Whether it is to lie in a tier.
+    fn may(&self, rank: usize) -> bool {
+        self.allowed.get(rank).copied().unwrap_or(true)
+    }
+
+    /// It lies where its level belongs, which what is read of others does not change.
+    fn is_settled(&self) -> bool {
+        self.belongs == Some(self.rank)
+    }
+
+    /// Which of two stays rather.
+    fn stays_before(&self, other: &FileFacts<'_>) -> Ordering {
+        self.is_settled().cmp(&other.is_settled()).then_with(|| self.worth(other))
+    }
+
     /// Which of two is worth more.
-    fn worth(&self, other: &FileFacts) -> Ordering {
+    fn worth(&self, other: &FileFacts<'_>) -> Ordering {
         let (a, b) = (u128::from(self.reads), u128::from(other.reads));
         let by_reads = (a * u128::from(other.bytes)).cmp(&(b * u128::from(self.bytes)));
         by_reads.then(other.level.cmp(&self.level))
     }
 
-    fn is_much_hotter(&self, other: &FileFacts) -> bool {
+    fn is_much_hotter(&self, other: &FileFacts<'_>) -> bool {
         let (a, b) = (u128::from(self.reads), u128::from(other.reads));
         a * u128::from(other.bytes) > HOTTER * b * u128::from(self.bytes)
     }
@@ -93,21 +113,33 @@ pub(crate) struct TierMove {
 }
 
 /// The tier for new files of a compaction: `new` is one of them, as if it lay there.
-pub(crate) fn rank_of_new(tiers: &[TierFacts], files: &[FileFacts], new: &FileFacts) -> usize {
-    let last = tiers.len().saturating_sub(1);
-    let belongs = |rank: usize| {
-        let tier = &tiers[rank];
-        let coldest = coldest(files, rank).map(|at| &files[at]);
-        let displaces = || coldest.is_some_and(|coldest| new.worth(coldest).is_gt());
+pub(crate) fn rank_of_new(
+    tiers: &[TierFacts],
+    files: &[FileFacts<'_>],
+    new: &FileFacts<'_>,
+) -> usize {
+    let ranks = || (0..tiers.len()).filter(|rank| new.may(*rank));
+    let last = ranks().next_back().unwrap_or(0);
+    let belongs = |rank: &usize| {
+        let tier = &tiers[*rank];
+        let coldest = coldest(files, *rank, |_| true).map(|at| &files[at]);
+        let displaces = || coldest.is_some_and(|coldest| new.stays_before(coldest).is_gt());
         tier.takes(new.bytes) || tier.open && tier.left() >= new.bytes && displaces()
     };
-    (0..last).find(|rank| belongs(*rank)).unwrap_or(last)
+    ranks().filter(|rank| *rank < last).find(belongs).unwrap_or(last)
 }
 
-/// The tier for tables of `level` where levels have these sizes.
-pub(crate) fn rank_of_level(tiers: &[TierFacts], sizes: &[u64; LEVELS], level: usize) -> usize {
-    let last = tiers.len().saturating_sub(1);
-    let room_of = |rank: usize| if tiers[rank].open { tiers[rank].limit } else { 0 };
+/// The tier for tables of `level` where levels have these sizes, of those that `allowed` names; of all, if it is empty.
+pub(crate) fn rank_of_level(
+    tiers: &[TierFacts],
+    allowed: &[bool],
+    sizes: &[u64; LEVELS],
+    level: usize,
+) -> usize {
+    let is_allowed = |rank: usize| allowed.get(rank).copied().unwrap_or(true);
+    let last = (0..tiers.len()).rfind(|rank| is_allowed(*rank)).unwrap_or(0);
+    let room_of =
+        |rank: usize| if tiers[rank].open && is_allowed(rank) { tiers[rank].limit } else { 0 };
     let (mut rank, mut room) = (0, room_of(0));
     for size in &sizes[..level] {
         while rank < last && *size > room {
@@ -124,46 +156,78 @@ pub(crate) fn rank_of_level(tiers: &[TierFacts], sizes: &[u64; LEVELS], level: u
 }
 
 /// The next move, if one is due.
-pub(crate) fn pick_move(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
+pub(crate) fn pick_move(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     leave(tiers, files)
         .or_else(|| relieve(tiers, files))
+        .or_else(|| come_home(tiers, files))
         .or_else(|| promote(tiers, files))
         .or_else(|| return_up(tiers, files))
 }
 
 /// Up, to the tier of its level.
-fn return_up(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
+fn return_up(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     files.iter().enumerate().find_map(|(at, file)| {
         let to = file.belongs.filter(|to| *to < file.rank && !file.busy)?;
         tiers[to].takes(file.bytes).then_some(TierMove { file: at, to })
     })
 }
 
-/// Out of a tier that is to be emptied, to the fastest with room.
-fn leave(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
+/// Out of a tier that is to be emptied, to the fastest with room; first of those that it is to lie in.
+fn leave(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     let leaves =
-        |file: &FileFacts| !file.busy && tiers.get(file.rank).is_none_or(|tier| !tier.open);
+        |file: &FileFacts<'_>| !file.busy && tiers.get(file.rank).is_none_or(|tier| !tier.open);
     files.iter().enumerate().filter(|(_, file)| leaves(file)).find_map(|(at, file)| {
-        let room = |tier: &TierFacts| tier.open && tier.left() >= file.bytes;
-        let to = tiers.iter().position(|tier| tier.takes(file.bytes));
-        to.or_else(|| tiers.iter().rposition(room)).map(|to| TierMove { file: at, to })
+        let ranks = || 0..tiers.len();
+        let takes = |rank: &usize| tiers[*rank].takes(file.bytes);
+        let room = |rank: &usize| tiers[*rank].open && tiers[*rank].left() >= file.bytes;
+        let own = ranks().find(|rank| file.may(*rank) && takes(rank));
+        let to = own
+            .or_else(|| ranks().rfind(|rank| file.may(*rank) && room(rank)))
+            .or_else(|| ranks().find(takes))
+            .or_else(|| ranks().rfind(room));
+        to.map(|to| TierMove { file: at, to })
     })
 }
 
-/// Down from a tier that is full.
-fn relieve(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
+/// Down from a tier that is full: first what has a tier of its own below, if that has room.
+fn relieve(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     (0..tiers.len()).find_map(|rank| {
         if !tiers[rank].open || tiers[rank].stays() <= tiers[rank].full() {
             return None;
         }
-        down(tiers, files, coldest(files, rank)?)
+        let own = coldest(files, rank, |file| below(tiers, file, Below::Own).is_some());
+        let own = own.and_then(|at| down(tiers, files, at, Below::Own));
+        own.or_else(|| down(tiers, files, coldest(files, rank, |_| true)?, Below::Any))
+    })
+}
+
+/// To a tier that it is to lie in, from another one; first what has elsewhere to go gives way.
+fn come_home(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
+    let strays = || {
+        let all = files.iter().enumerate();
+        all.filter(|(_, file)| !file.busy && !file.may(file.rank))
+    };
+    let homes = |file: &FileFacts<'_>, rank: usize| file.may(rank) && tiers[rank].open;
+    let at_once = strays().find_map(|(at, file)| {
+        let takes = |rank: &usize| homes(file, *rank) && tiers[*rank].takes(file.bytes);
+        let to = file.belongs.filter(takes).or_else(|| (0..tiers.len()).find(takes));
+        to.map(|to| TierMove { file: at, to })
+    });
+    at_once.or_else(|| {
+        (0..tiers.len()).rev().find_map(|rank| {
+            // Where the smallest finds no room, none does.
+            let here = strays().map(|(_, file)| file).filter(|file| homes(file, rank));
+            let smallest = here.min_by_key(|file| file.bytes)?;
+            make_room(tiers, files, rank, smallest.bytes, |_| true)
+        })
     })
 }
 
 /// Up, what is read much more than what lies above; first what is in its way moves down.
-fn promote(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
+fn promote(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     (0..tiers.len()).filter(|rank| tiers[*rank].open).find_map(|rank| {
-        let waits = |file: &&FileFacts| file.rank > rank && !file.busy && file.pays();
+        let waits =
+            |file: &FileFacts<'_>| file.rank > rank && file.may(rank) && !file.busy && file.pays();
         let (at, hot) = files
             .iter()
             .enumerate()
@@ -172,28 +236,76 @@ fn promote(tiers: &[TierFacts], files: &[FileFacts]) -> Option<TierMove> {
         if tiers[rank].takes(hot.bytes) {
             return Some(TierMove { file: at, to: rank });
         }
-        // Only if all that it may displace makes room for it: else that would come back, and go again.
-        let gives_way =
-            |file: &&FileFacts| file.rank == rank && !file.busy && hot.is_much_hotter(file);
-        let room: u64 = files.iter().filter(gives_way).map(|file| file.bytes).sum();
-        if tiers[rank].stays().saturating_sub(room) + hot.bytes > tiers[rank].full() {
-            return None;
-        }
-        down(tiers, files, coldest(files, rank)?)
+        let gives_way = |file: &FileFacts<'_>| !file.is_settled() && hot.is_much_hotter(file);
+        make_room(tiers, files, rank, hot.bytes, gives_way)
     })
 }
 
-/// A file to the next slower tier with room.
-fn down(tiers: &[TierFacts], files: &[FileFacts], at: usize) -> Option<TierMove> {
-    let file = &files[at];
-    let room = |to: &usize| tiers[*to].open && tiers[*to].left() >= file.bytes;
-    (file.rank + 1..tiers.len()).find(room).map(|to| TierMove { file: at, to })
+/// Moves down what is worth least of what gives way in a tier to so many bytes: only if all that may, one after the other, makes room
+/// for them, else it would come back, and go again.
+fn make_room(
+    tiers: &[TierFacts],
+    files: &[FileFacts<'_>],
+    rank: usize,
+    bytes: u64,
+    gives_way: impl Fn(&FileFacts<'_>) -> bool,
+) -> Option<TierMove> {
+    let gives =
+        |(_, file): &(usize, &FileFacts<'_>)| file.rank == rank && !file.busy && gives_way(file);
+    let mut giving: Vec<_> = files.iter().enumerate().filter(gives).collect();
+    giving.sort_by(|(_, a), (_, b)| a.stays_before(b));
+    let (mut tiers, mut first) = (tiers.to_vec(), None);
+    for (at, file) in giving {
+        let Some(to) = below(&tiers, file, Below::Own) else { continue };
+        first.get_or_insert(TierMove { file: at, to });
+        tiers[to].taken += file.bytes;
+        tiers[rank].taken = tiers[rank].taken.saturating_sub(file.bytes);
+        if tiers[rank].stays().saturating_add(bytes) <= tiers[rank].full() {
+            return first;
+        }
+    }
+    None
 }
 
-/// What is worth least in a tier, of what no job reads.
-fn coldest(files: &[FileFacts], rank: usize) -> Option<usize> {
-    let there = files.iter().enumerate().filter(|(_, file)| file.rank == rank && !file.busy);
-    there.min_by(|(_, a), (_, b)| a.worth(b)).map(|(at, _)| at)
+/// Which slower tiers count.
+#[derive(Clone, Copy)]
+enum Below {
+    /// Those that the file is to lie in, and stays in: beyond what moves fill, it would go on to one where it is not to lie, and come
+    /// back from there.
+    Own,
+    Any,
+}
+
+/// The next slower tier with room for a file.
+fn below(tiers: &[TierFacts], file: &FileFacts<'_>, which: Below) -> Option<usize> {
+    let last = tiers.iter().rposition(|tier| tier.open);
+    let room = |rank: &usize| tiers[*rank].open && tiers[*rank].left() >= file.bytes;
+    let own = |rank: &usize| file.may(*rank) && room(rank);
+    let stays = |rank: &usize| {
+        let goes_on = Some(*rank) == last || (*rank + 1..tiers.len()).any(|next| own(&next));
+        own(rank) && (goes_on || tiers[*rank].takes(file.bytes))
+    };
+    let mut slower = file.rank + 1..tiers.len();
+    match which {
+        Below::Own => slower.find(stays),
+        Below::Any => slower.find(room),
+    }
+}
+
+/// A file to the next slower tier with room.
+fn down(tiers: &[TierFacts], files: &[FileFacts<'_>], at: usize, which: Below) -> Option<TierMove> {
+    below(tiers, &files[at], which).map(|to| TierMove { file: at, to })
+}
+
+/// What is worth least in a tier, of those that count and that no job reads.
+fn coldest(
+    files: &[FileFacts<'_>],
+    rank: usize,
+    counts: impl Fn(&FileFacts<'_>) -> bool,
+) -> Option<usize> {
+    let there = files.iter().enumerate();
+    let there = there.filter(|(_, file)| file.rank == rank && !file.busy && counts(file));
+    there.min_by(|(_, a), (_, b)| a.stays_before(b)).map(|(at, _)| at)
 }
 
 #[cfg(test)]
@@ -204,8 +316,8 @@ mod tests {
         TierFacts { limit, taken, going: 0, open: true }
     }
 
-    fn file(rank: usize, level: usize, reads: u64) -> FileFacts {
-        FileFacts { rank, level, bytes: 100, reads, belongs: None, busy: false }
+    fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
+        FileFacts { rank, level, bytes: 100, reads, belongs: None, allowed: &[], busy: false }
     }
 
     #[test]
@@ -231,12 +343,16 @@ mod tests {
     fn levels_fill_tiers_from_the_top() {
         let sizes = [0, 0, 10, 100, 1000, 10_000];
         let tiers = [tier(115, 0), tier(2000, 0), tier(u64::MAX, 0)];
-        let ranks = (1..=6).map(|level| rank_of_level(&tiers, &sizes, level));
+        let ranks = (1..=6).map(|level| rank_of_level(&tiers, &[], &sizes, level));
         assert_eq!(ranks.collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2]);
         let one = [tier(10, 0)];
-        assert_eq!(rank_of_level(&one, &sizes, 6), 0);
+        assert_eq!(rank_of_level(&one, &[], &sizes, 6), 0);
         let small = [tier(5, 0), tier(u64::MAX, 0)];
-        assert_eq!(rank_of_level(&small, &sizes, 3), 1, "no whole level fits");
+        assert_eq!(rank_of_level(&small, &[], &sizes, 3), 1, "no whole level fits");
+        let of = |allowed: &[bool], level| rank_of_level(&tiers, allowed, &sizes, level);
+        let slower = [false, true, true];
+        assert_eq!((of(&slower, 1), of(&slower, 5), of(&slower, 6)), (1, 1, 2));
+        assert_eq!((of(&[false, true, false], 6), of(&[true, false, true], 5)), (1, 2));
     }
 
     #[test]
@@ -287,20 +403,70 @@ mod tests {
         assert_eq!(pick_move(&full, &files), None);
     }
 
-    /// However files are read, moves come to an end.
+    #[test]
+    fn files_lie_in_the_tiers_of_their_keyspace_while_these_have_room() {
+        let of = |rank, allowed| FileFacts { allowed, ..file(rank, 6, 0) };
+        let (first, second): (&[bool], &[bool]) = (&[true, false, false], &[false, true, false]);
+        let roomy = [tier(1000, 300), tier(1000, 300), tier(u64::MAX, 0)];
+        let new = |allowed| rank_of_new(&roomy, &[], &of(9, allowed));
+        assert_eq!((new(first), new(second), new(&[false, true, true])), (0, 1, 1));
+        let files = [of(1, first), of(0, &[]), FileFacts { reads: 99, ..of(1, second) }];
+        let up = Some(TierMove { file: 0, to: 0 });
+        assert_eq!(
+            pick_move(&roomy, &files),
+            up,
+            "home, and no hot one up to where it is not to be"
+        );
+        let full = [tier(1000, 850), tier(1000, 300), tier(u64::MAX, 0)];
+        let down = Some(TierMove { file: 1, to: 1 });
+        assert_eq!(pick_move(&full, &files), down, "what has elsewhere to go gives way");
+        let files = [of(1, first), of(0, first)];
+        assert_eq!(pick_move(&full, &files), None, "what has not does not");
+        // Beyond what moves fill, those with a tier of their own below go first, then all.
+        let over = [tier(1000, 900), tier(1000, 300), tier(u64::MAX, 0)];
+        let hot = FileFacts { reads: 99, ..of(0, &[]) };
+        assert_eq!(pick_move(&over, &[of(0, first), hot]), Some(TierMove { file: 1, to: 1 }));
+        assert_eq!(pick_move(&over, &[of(0, first)]), Some(TierMove { file: 0, to: 1 }));
+        let left = [TierFacts { open: false, ..tier(1000, 100) }, over[1], over[2]];
+        assert_eq!(pick_move(&left, &[of(0, &[false, false, true])]).map(|next| next.to), Some(2));
+    }
+
+    #[test]
+    fn what_is_read_does_not_displace_what_lies_where_its_level_belongs() {
+        let full = [tier(1000, 800), tier(1000, 200)];
+        let settled = FileFacts { belongs: Some(0), ..file(0, 1, 0) };
+        let files = [settled, file(1, 6, 99)];
+        assert_eq!(pick_move(&full, &files), None);
+        let files = [settled, file(0, 6, 9), file(1, 6, 99)];
+        assert_eq!(pick_move(&full, &files), Some(TierMove { file: 1, to: 1 }));
+        let over = [tier(1000, 900), tier(1000, 200)];
+        assert_eq!(pick_move(&over, &files[..2]), Some(TierMove { file: 1, to: 1 }));
+    }
+
+    /// However files are read, and wherever their keyspaces want them, moves come to an end.
     #[test]
     fn moves_settle() {
         let mut rng = base::random::Rng::new(7);
-        for _ in 0..300 {
+        for _ in 0..3000 {
             let mut tiers = [tier(500, 0), tier(900, 0), tier(5000, 0)];
-            let by_level = rng.below(2) == 0;
-            let mut files: Vec<FileFacts> = (0..20)
+            // All alike, or each keyspace its own way.
+            let ways = 1 + rng.below(4);
+            let spaces: Vec<(bool, [bool; 3])> = (0..ways)
+                .map(|_| (rng.below(2) == 0, [(); 3].map(|()| ways == 1 || rng.below(2) == 0)))
+                .collect();
+            let mut files: Vec<FileFacts<'_>> = (0..20)
                 .map(|_| {
+                    let (by_level, named) = &spaces[rng.below(ways) as usize];
+                    let allowed = if named.contains(&true) { &named[..] } else { &[] };
                     let bytes = 20 + rng.below(101);
                     let level = 1 + rng.below(6) as usize;
-                    let reads = if by_level { 0 } else { rng.below(4) * rng.below(30) };
-                    let belongs = by_level.then_some(level / 3);
-                    FileFacts { bytes, belongs, ..file(rng.below(3) as usize, level, reads) }
+                    let reads = if *by_level { 0 } else { rng.below(4) * rng.below(30) };
+                    let rank = level / 3;
+                    let may = |rank: &usize| allowed.get(*rank).copied().unwrap_or(true);
+                    let slower = (rank..3).find(may).or_else(|| (0..rank).rfind(may));
+                    let belongs = slower.filter(|_| *by_level);
+                    let file = file(rng.below(3) as usize, level, reads);
+                    FileFacts { bytes, belongs, allowed, ..file }
                 })
                 .collect();
             files.iter().for_each(|file| tiers[file.rank].taken += file.bytes);

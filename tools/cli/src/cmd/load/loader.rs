@@ -196,7 +196,13 @@ impl Loader {
             found => found,
         };
         let found = found.map_err(|error| format!("keyspace {shown}: {error}"))?;
-        if *found.options() != options {
+        // Where files go matters to no record, and may have been set since.
+        let meant = |options: &KeyspaceOptions| {
+            let mut options = options.clone();
+            (options.placement, options.tiers) = (None, None);
+            options
+        };
+        if meant(&found.options()) != meant(&options) {
             let said = |options: &KeyspaceOptions| match options.is_empty() {
                 true => "none".into(),
                 false => options.to_string(),
@@ -204,7 +210,7 @@ impl Loader {
             return Err(format!(
                 "keyspace {shown} is there with other options ({}, in the export {}); load into a new store, or drop \
                  that keyspace first",
-                said(found.options()),
+                said(&found.options()),
                 said(&options)
             ));
         }
