@@ -90,6 +90,7 @@ impl Mutant {
                 | Site::Void
                 | Site::Run
                 | Site::Table
+                | Site::Values
                 | Site::Clean
                 | Site::Fold
                 | Site::Format
@@ -195,6 +196,8 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | DropValuesWithFirstTable
         | CheckpointForgetsValues
         | MergeIgnoresApart => &["values", "values-deep"],
+        PmValuesUnfenced | FreePmValuesBeforeEdit | ForgetPmValuesExtent => &["values-in-pm"],
+        FreeReadPmValues => &["values-in-pm-readers"],
         MoveForgetsValues => &["values-deep", "values-whole"],
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
         | TierByPosition => &["tiers", "tiers-levels"],
@@ -212,6 +215,7 @@ fn sabotage_sought_first(sabotage: &Sabotage) -> &'static [&'static str] {
         (Site::Extent, _) => &["extents"],
         (Site::Fold, _) => &["folds"],
         (Site::Table, _) => &["pm-tables"],
+        (Site::Values, _) => &["values-in-pm"],
         (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
         (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
         (Site::ZoneClear | Site::Clean, _) => &["churn"],

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pool::Extent;
+
 use super::edit::Fate;
 use super::{ManifestState, RunState};
 use crate::level0::run::RunDesc;
@@ -63,10 +65,7 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
         table;
     let (smallest, largest) = (table.smallest.escape_ascii(), table.largest.escape_ascii());
     let before = if table.ends_before { "before " } else { "" };
-    let place = match table.extent {
-        Some(extent) => format!(" in persistent memory at {}", extent.at),
-        None => in_tier(table.tier),
-    };
+    let place = place(table.extent, table.tier);
     writeln!(
         f,
         "  level {level}, table {id}: {entries} entries, {deletions} deletions, {range_deletes} range deletions, \
@@ -74,8 +73,12 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
     )
 }
 
-fn in_tier(tier: u32) -> String {
-    if tier == OWN { String::new() } else { format!(" in tier {tier}") }
+fn place(extent: Option<Extent>, tier: u32) -> String {
+    match (extent, tier) {
+        (Some(extent), _) => format!(" in persistent memory at {}", extent.at),
+        (None, OWN) => String::new(),
+        (None, tier) => format!(" in tier {tier}"),
+    }
 }
 
 fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::Result {
@@ -86,6 +89,6 @@ fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::R
         desc.id,
         desc.values,
         desc.bytes(),
-        in_tier(desc.tier)
+        place(desc.extent, desc.tier)
     )
 }

@@ -37,6 +37,8 @@ pub(crate) struct OutputOptions {
     pub keyspace_name: String,
     pub level: u8,
     pub tier: OutputTier,
+    /// That of its value files.
+    pub values_tier: OutputTier,
     /// How fast a tier its files belong in: 0 is the fastest.
     pub rank: usize,
     /// The purpose of the room in files that it takes.
@@ -106,7 +108,7 @@ impl Output {
         ranges: Ranges,
         values: MergeValues,
     ) -> Output {
-        let sink = SinkOptions { tier: OutputTier::Ssd, ..options.sink() };
+        let sink = SinkOptions { tier: options.values_tier, ..options.sink() };
         Output {
             values: ValueOutput::new(tables, options.keyspace, sink, values),
             tables: Arc::clone(tables),
