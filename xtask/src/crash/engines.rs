@@ -120,6 +120,8 @@ pub const VALUES_IN_PM: Engine = Engine {
     pm_values: 70,
     ..VALUES_PM_TABLES
 };
+/// Each value in an extent of its own, which is free once the value is overwritten and merged.
+pub const VALUES_IN_PM_DEEP: Engine = Engine { table_bytes: Some(1), ..VALUES_IN_PM };
 /// Three directories of tables, the own one last: two tables fit the first, some the second.
 pub const TIERED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..DEEP };
 pub const TIERED_LEVELS: Engine =

@@ -10,8 +10,8 @@ use super::engines::{
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED,
     TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
-    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM, VALUES_LOGGED, VALUES_MANY,
-    VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
+    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM, VALUES_IN_PM_DEEP, VALUES_LOGGED,
+    VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
@@ -200,7 +200,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("values-in-pm", VALUES_IN_PM, values_in_pm(), Mode::Adr, few.clone(), 6),
         campaign(
             "values-in-pm-readers",
-            VALUES_IN_PM,
+            VALUES_IN_PM_DEEP,
             values_in_pm_readers(),
             Mode::Adr,
             skim.clone(),

@@ -135,7 +135,7 @@ pub fn values_in_pm() -> Shape {
 
 /// Readers that sleep while the extents of what they read are collected.
 pub fn values_in_pm_readers() -> Shape {
-    Shape { keys: Keys::short(8), ops: 90, value_lens: vec![90, 200], ..values_readers() }
+    Shape { keys: Keys::short(6), ops: 90, value_lens: vec![90, 200], ..values_readers() }
 }
 
 /// Values of their own files, whose tables are parted by what is deleted in ranges.
