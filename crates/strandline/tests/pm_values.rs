@@ -387,6 +387,26 @@ fn what_cannot_be_is_refused() {
     assert_eq!(kind_of(Db::open(&path, options())), ErrorKind::InvalidArgument);
 }
 
+#[test]
+fn a_model_of_persistent_memory_is_charged_with_whole_records() {
+    let dir = TempDir::new("pm-values-model");
+    let mut options = options();
+    options.set("pm_model", "zero,cache=32768").expect("a model");
+    let db = Db::open(dir.join("store"), options).expect("open");
+    let model = fill(&db, 400, 1);
+    assert_eq!(bytes(&db).1, 0);
+    let read = || db.properties().pm_model.expect("a model").read_bytes;
+    let before = read();
+    let apart = model.iter().filter(|(_, value)| value.len() as u64 >= MIN);
+    let mut records = 0;
+    for (key, value) in apart {
+        assert_eq!(db.get(key).expect("get").as_ref(), Some(value));
+        records += (32 + key.len() + value.len()) as u64;
+    }
+    let charged = read() - before;
+    assert!((records..records * 5 / 4).contains(&charged), "{charged} for {records}");
+}
+
 /// A store in a directory, with values in its pool; closed.
 fn stored(dir: &TempDir) -> (PathBuf, Contents, Vec<(u64, u64)>) {
     let path = dir.join("store");

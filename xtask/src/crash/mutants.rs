@@ -33,8 +33,8 @@ pub enum Equivalent {
 /// old ones hold what was written since; two opens are killed, each at the right call, and power fails in a third; power fails
 /// behind a move, and takes the bytes of a pool that is named; a sync is late by the clock; a thread writes between the
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
-/// value is pinned in a table that is compacted away, and its extent is taken anew.
-const SHOWN_BY_TESTS: [Bug; 8] = [
+/// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew.
+const SHOWN_BY_TESTS: [Bug; 9] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -43,6 +43,7 @@ const SHOWN_BY_TESTS: [Bug; 8] = [
     Bug::WalSyncedTooFar,
     Bug::WalCutTooShort,
     Bug::FreeLentPmTable,
+    Bug::FreeReadPmValues,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.
@@ -197,7 +198,6 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | CheckpointForgetsValues
         | MergeIgnoresApart => &["values", "values-deep"],
         PmValuesUnfenced | FreePmValuesBeforeEdit | ForgetPmValuesExtent => &["values-in-pm"],
-        FreeReadPmValues => &["values-in-pm-readers"],
         MoveForgetsValues => &["values-deep", "values-whole"],
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
         | TierByPosition => &["tiers", "tiers-levels"],
