@@ -313,7 +313,7 @@ impl<S: Sink> ValueWriter<S> {
 
     /// Bytes that the whole file would have with one more record, of so many bytes of key and stored value.
     pub fn len_with(&self, coming: u64) -> u64 {
-        self.at.max(HEADER_LEN) + RECORD_LEN as u64 + coming + FOOTER_LEN
+        (self.at.max(HEADER_LEN) + RECORD_LEN as u64 + FOOTER_LEN).saturating_add(coming)
     }
 
     /// What takes the bytes.

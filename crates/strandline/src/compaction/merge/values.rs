@@ -147,7 +147,7 @@ impl ValueOutput {
     fn take_over(&mut self, key: &[u8], reference: &[u8]) -> Result<Option<ValueRef>> {
         let (file, of) = self.merge.files.find(key, reference)?;
         let leaves = file.is_in_memory() && self.merge.compression != Compression::None;
-        let writer = self.writer(key.len() + of.len as usize)?;
+        let writer = self.writer(key.len().saturating_add(of.len as usize))?;
         if leaves && !writer.sink().is_for_memory() {
             return Ok(None);
         }
