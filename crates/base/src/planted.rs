@@ -295,6 +295,14 @@ bugs! {
     SkipValueSync,
     /// The value files that a compaction leaves without a table go before its edit.
     RemoveValuesBeforeEdit,
+    /// A value file in persistent memory is named by an edit before it is fenced.
+    PmValuesUnfenced,
+    /// A compaction frees the extents of the value files that it collects before the edit that drops these is durable.
+    FreePmValuesBeforeEdit,
+    /// The extent of a value file is freed with the last table that refers to it, although its values are read.
+    FreeReadPmValues,
+    /// Recovery forgets that the extents of value files are taken.
+    ForgetPmValuesExtent,
     /// An open sweeps a value file that the manifest names.
     SweepNamedValues,
     /// An open leaves value files that the manifest does not name.

@@ -35,6 +35,8 @@ sites! {
     Run,
     /// A table in persistent memory.
     Table,
+    /// A value file in persistent memory.
+    Values,
     /// Records moved by cleaning.
     Clean,
     /// Records that operands were combined to.

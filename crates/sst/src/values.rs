@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use base::codec::{Reader, put_varint};
 use base::{Error, Result};
+use bytes::Bytes;
 
 use crate::block::Block;
 use crate::checksum::Checksum;
@@ -90,9 +91,30 @@ impl ValueRef {
     /// this build is without. Both name the file, as `name` says it.
     pub fn open(&self, key: &[u8], record: Vec<u8>, name: impl Fn() -> String) -> Result<Block> {
         let value = self.verify(key, &record, &name)?;
-        if self.compression == 0 {
-            return Ok(Block::of_value(record, self.at));
+        match self.compression {
+            0 => Ok(Block::of_value(record, self.at)),
+            _ => self.decompressed(value, name),
         }
+    }
+
+    /// The same of a record that stays where it lies; the block keeps `lender`, which is asked once for the record's bytes. They
+    /// never change. What is compressed is copied all the same.
+    ///
+    /// # Errors
+    /// As [`ValueRef::open`].
+    pub fn lend<T>(&self, key: &[u8], lender: T, name: impl Fn() -> String) -> Result<Block>
+    where
+        T: AsRef<[u8]> + Send + 'static,
+    {
+        let record = Bytes::from_owner(lender);
+        let value = self.verify(key, &record, &name)?;
+        match self.compression {
+            0 => Ok(Block::lent_value(record, self.at)),
+            _ => self.decompressed(value, name),
+        }
+    }
+
+    fn decompressed(&self, value: &[u8], name: impl Fn() -> String) -> Result<Block> {
         let fail = |what: &str| Err(self.damaged(&name(), what));
         match decompress(self.compression, value, None, VALUE_MAX) {
             Ok(value) => Ok(Block::of_value(value, self.at)),
@@ -289,6 +311,16 @@ impl<S: Sink> ValueWriter<S> {
         self.at
     }
 
+    /// Bytes that the whole file would have with one more record, of so many bytes of key and stored value.
+    pub fn len_with(&self, coming: u64) -> u64 {
+        (self.at.max(HEADER_LEN) + RECORD_LEN as u64 + FOOTER_LEN).saturating_add(coming)
+    }
+
+    /// What takes the bytes.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.values == 0
@@ -412,11 +444,16 @@ mod tests {
 
     fn read(file: &[u8], of: &ValueRef, key: &[u8]) -> Result<Vec<u8>> {
         let range = of.record(key.len()).expect("it may be there");
-        let block =
-            of.open(key, file[range.start as usize..range.end as usize].to_vec(), || {
-                "the file".into()
-            })?;
-        Ok(block.bytes()[of.within(key.len(), &block)].to_vec())
+        let record = file[range.start as usize..range.end as usize].to_vec();
+        let value = |block: &Block| block.bytes()[of.within(key.len(), block)].to_vec();
+        let lent = of.lend(key, record.clone(), || "the file".into());
+        let block = of.open(key, record, || "the file".into())?;
+        let lent = lent.expect("what is lent is read as what is copied");
+        assert_eq!(value(&lent), value(&block));
+        // A cache charges for bytes that are the block's own.
+        let own = value(&block).len();
+        assert!(block.charge() >= own && (lent.charge() < own) == (of.compression == 0));
+        Ok(value(&block))
     }
 
     #[test]

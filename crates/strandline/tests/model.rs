@@ -188,6 +188,16 @@ fn option_sets() -> Vec<(&'static str, Options)> {
                 .block_cache(0)
                 .compression(Compression::None),
         ),
+        ("values apart in persistent memory", levels().value_files_min(100).pm_values(40)),
+        (
+            "values apart and levels in persistent memory, background",
+            levels()
+                .value_files_min(10)
+                .value_space(110)
+                .pm_tables(30)
+                .pm_values(45)
+                .background_threads(2),
+        ),
         (
             "values apart, tables of memtables with a log",
             levels().value_files_min(200).level0(Level0Form::Sst).pm(PmSource::Dram),
@@ -301,8 +311,13 @@ fn drawn(rng: &mut Rng) -> Options {
     let least = if ssd == SsdSource::Auto { 3 } else { 12 };
     let pm = if rng.chance(1, 4) { PmSource::Dram } else { PmSource::Heap };
     let upper = ssd == SsdSource::Auto && pm != PmSource::Dram;
+    let pm_tables = if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 };
+    let pm_values = if upper { pick(rng, &[0, 20, 75]) as u32 } else { 0 };
     base()
-        .pm_tables(if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 })
+        .pm_tables(pm_tables)
+        .pm_values(pm_values.min(75 - pm_tables))
+        .value_files_min(pick(rng, &[0, 1, 100, 2000]))
+        .value_space(pick(rng, &[110, 150, 300]) as u32)
         .pm_size((least + rng.below(9)) << 20)
         .zone_size(pick(rng, &[0, 16 << 10, 32 << 10]))
         .memtable_bytes(pick(rng, &[8 << 10, 32 << 10, 100 << 10, 1 << 20, 64 << 20]))

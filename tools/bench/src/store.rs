@@ -301,7 +301,10 @@ fn becomes_log(config: &Config) -> bool {
     });
     match &config.engine.pm {
         PmSource::Dram => true,
-        PmSource::Auto => probed == Some(Storage::Device) && config.engine.pm_tables == 0,
+        PmSource::Auto => {
+            let in_memory = config.engine.pm_tables + config.engine.pm_values;
+            probed == Some(Storage::Device) && in_memory == 0
+        }
         _ => false,
     }
 }

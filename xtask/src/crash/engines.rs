@@ -20,6 +20,7 @@ pub const ROOMY: Engine = Engine {
     value_files_min: 0,
     value_space: 150,
     pm_tables: 0,
+    pm_values: 0,
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,
@@ -112,6 +113,16 @@ pub const VALUES_SHORT_OF_ROOM: Engine =
 /// Tables in persistent memory that refer to values in files.
 pub const VALUES_PM_TABLES: Engine =
     Engine { value_files_min: 60, value_space: 110, manifest_len: 12 << 10, ..PM_TABLES };
+/// Values in persistent memory, a few to a zone, and some of them in files; tables in files.
+pub const VALUES_IN_PM: Engine = Engine {
+    table_bytes: Some(256),
+    level0: Level0Form::Sst,
+    pm_tables: 0,
+    pm_values: 70,
+    ..VALUES_PM_TABLES
+};
+/// Each value in an extent of its own, which is free once the value is overwritten and merged.
+pub const VALUES_IN_PM_DEEP: Engine = Engine { table_bytes: Some(1), ..VALUES_IN_PM };
 /// Three directories of tables, the own one last: two tables fit the first, some the second.
 pub const TIERED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..DEEP };
 pub const TIERED_LEVELS: Engine =

@@ -33,8 +33,8 @@ pub enum Equivalent {
 /// old ones hold what was written since; two opens are killed, each at the right call, and power fails in a third; power fails
 /// behind a move, and takes the bytes of a pool that is named; a sync is late by the clock; a thread writes between the
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
-/// value is pinned in a table that is compacted away, and its extent is taken anew.
-const SHOWN_BY_TESTS: [Bug; 8] = [
+/// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew.
+const SHOWN_BY_TESTS: [Bug; 9] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -43,6 +43,7 @@ const SHOWN_BY_TESTS: [Bug; 8] = [
     Bug::WalSyncedTooFar,
     Bug::WalCutTooShort,
     Bug::FreeLentPmTable,
+    Bug::FreeReadPmValues,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.
@@ -90,6 +91,7 @@ impl Mutant {
                 | Site::Void
                 | Site::Run
                 | Site::Table
+                | Site::Values
                 | Site::Clean
                 | Site::Fold
                 | Site::Format
@@ -195,6 +197,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | DropValuesWithFirstTable
         | CheckpointForgetsValues
         | MergeIgnoresApart => &["values", "values-deep"],
+        PmValuesUnfenced | FreePmValuesBeforeEdit | ForgetPmValuesExtent => &["values-in-pm"],
         MoveForgetsValues => &["values-deep", "values-whole"],
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
         | TierByPosition => &["tiers", "tiers-levels"],
@@ -213,6 +216,7 @@ fn sabotage_sought_first(sabotage: &Sabotage) -> &'static [&'static str] {
         (Site::Extent, _) => &["extents"],
         (Site::Fold, _) => &["folds"],
         (Site::Table, _) => &["pm-tables"],
+        (Site::Values, _) => &["values-in-pm"],
         (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
         (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
         (Site::ZoneClear | Site::Clean, _) => &["churn"],

@@ -10,13 +10,14 @@ use super::engines::{
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED,
     TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
-    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES,
-    VALUES_SHORT_OF_ROOM,
+    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM, VALUES_IN_PM_DEEP, VALUES_LOGGED,
+    VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
     checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
     levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots, tiers,
-    tiers_readers, values, values_many, values_ranges, values_readers, whole, wraps,
+    tiers_readers, values, values_in_pm, values_in_pm_readers, values_many, values_ranges,
+    values_readers, whole, wraps,
 };
 use super::system::Engine;
 
@@ -202,6 +203,15 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("values", VALUES, values(), Mode::Adr, long.clone(), 4),
         campaign("values-deep", VALUES_DEEP, values(), Mode::Adr, wide.clone(), 4),
         campaign("values-pm", VALUES_PM_TABLES, values(), Mode::Adr, wide.clone(), 2),
+        campaign("values-in-pm", VALUES_IN_PM, values_in_pm(), Mode::Adr, few.clone(), 4),
+        campaign(
+            "values-in-pm-readers",
+            VALUES_IN_PM_DEEP,
+            values_in_pm_readers(),
+            Mode::Adr,
+            skim.clone(),
+            10,
+        ),
         campaign("values-readers", VALUES_FLUSHED, values_readers(), Mode::Adr, skim.clone(), 30),
         campaign("values-many", VALUES_MANY, values_many(), Mode::Adr, few.clone(), 65),
         campaign("values-expiring", VALUES_EXPIRING, expiring(), Mode::Adr, wide.clone(), 6),

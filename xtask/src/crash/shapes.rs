@@ -128,6 +128,16 @@ pub fn values_many() -> Shape {
     Shape { keys: Keys::short(16), ops: 120, background: 45, reopens: 1, ..values() }
 }
 
+/// Values of persistent memory, overwritten until their extents are others'.
+pub fn values_in_pm() -> Shape {
+    Shape { keys: Keys::short(16), ops: 90, value_lens: vec![8, 90, 200], ..values() }
+}
+
+/// Readers that sleep while the extents of what they read are collected.
+pub fn values_in_pm_readers() -> Shape {
+    Shape { keys: Keys::short(6), ops: 90, value_lens: vec![90, 200], ..values_readers() }
+}
+
 /// Values of their own files, whose tables are parted by what is deleted in ranges.
 pub fn values_ranges() -> Shape {
     Shape { range_deletes: 14, deletes: 4, background: 40, checkpoints: 0, ..values() }

@@ -87,6 +87,7 @@ impl Engine {
             .value_files_min(self.value_files_min)
             .value_space(self.value_space)
             .pm_tables(self.pm_tables)
+            .pm_values(self.pm_values)
             .ssd_size(self.ssd_size)
             .placement(self.placement)
             // What is read of tiers is read from them.

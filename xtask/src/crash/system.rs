@@ -67,6 +67,8 @@ pub struct Engine {
     pub value_space: u32,
     /// Percent of the pool that tables may take; then a zone must hold one.
     pub pm_tables: u32,
+    /// The same of value files.
+    pub pm_values: u32,
     /// Bytes that the store may take; 0 is as much as there is.
     pub ssd_size: u64,
     /// More directories of tables, with the bytes that each takes. Every other open has them in another order, or, where the

@@ -146,7 +146,13 @@ impl Block {
 
     /// A block that is no part of a table: a value, or what it is part of, that stands at `offset` of another file.
     pub(crate) fn of_value(bytes: Vec<u8>, offset: u64) -> Self {
-        Self { bytes: bytes.into(), offset, ..Self::empty() }
+        let own = bytes.capacity();
+        Self { own, ..Self::lent_value(bytes.into(), offset) }
+    }
+
+    /// The same over bytes that someone else keeps.
+    pub(crate) fn lent_value(bytes: Bytes, offset: u64) -> Self {
+        Self { bytes, offset, ..Self::empty() }
     }
 
     pub(crate) fn parse(bytes: Vec<u8>, offset: u64, shape: Shape) -> Result<Self, BlockRefusal> {

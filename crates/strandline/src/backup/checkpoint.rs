@@ -155,9 +155,9 @@ impl Engine {
             };
             for file in values.values() {
                 self.check_open(CHECKPOINT)?;
-                let here = ValueFileDesc { tier: OWN, ..file.desc.clone() };
-                let to = tables.path(here.place());
-                if file.path() != to && !forgets_values {
+                let here = ValueFileDesc { extent: None, tier: OWN, ..file.desc.clone() };
+                let to = tables.path(here.file_place());
+                if file.path().as_ref() != Some(&to) && !forgets_values {
                     link_or_copy(&*tables.table_dir.fs, &CopySource::of_values(file), &to)?;
                 }
                 state.next_table = state.next_table.max(file.desc.id + 1);

@@ -47,7 +47,7 @@ pub enum Owner {
 pub enum Place {
     /// Bytes of the pool.
     Pool(Extent),
-    /// The file of a table, or a value file.
+    /// The file of a table or of values.
     File {
         /// The tier that it lies in; 0: the store's own directory of tables.
         tier: u32,
@@ -185,7 +185,7 @@ impl Engine {
         granted.filter(|no| !held.contains(no)).count() as u64
     }
 
-    /// Tables that the manifest does not name, those that are being written or whose file or extent has yet to go among
+    /// Tables and value files that the manifest does not name, those that are being written or whose file or extent has yet to go among
     /// them.
     #[cfg(feature = "steps")]
     pub(crate) fn leaked_tables(&self) -> Result<u64> {
@@ -195,8 +195,9 @@ impl Engine {
         let present = tables.present()?;
         let manifest = self.manifest.lock();
         let named = manifest.state.files();
-        let in_memory = manifest.state.tables().filter(|table| table.extent.is_some()).count();
-        let held = self.pm_tables().map_or(0, |memory| memory.count());
+        let in_memory = manifest.state.tables().filter(|table| table.extent.is_some()).count()
+            + manifest.state.value_files().filter(|file| file.desc.extent.is_some()).count();
+        let held = self.pm_rooms().map_or(0, |rooms| rooms.tables.count() + rooms.values.count());
         let files = present.iter().filter(|place| !named.contains(place)).count();
         Ok(files as u64 + held.saturating_sub(in_memory as u64))
     }
@@ -289,6 +290,7 @@ impl Engine {
             Holding::Value(extent) | Holding::Run(_, extent) => Place::Pool(*extent),
             Holding::Table(TableDesc { extent: Some(extent), .. }) => Place::Pool(*extent),
             Holding::Table(TableDesc { tier, id, .. }) => Place::File { tier: *tier, id: *id },
+            Holding::Values(ValueFileDesc { extent: Some(extent), .. }) => Place::Pool(*extent),
             Holding::Values(ValueFileDesc { tier, id, .. }) => Place::File { tier: *tier, id: *id },
         }
     }

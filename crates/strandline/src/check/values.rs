@@ -75,5 +75,5 @@ pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mu
 }
 
 fn damage(file: &ValueFile, at: u64, len: u64, what: String) -> Damage {
-    Damage { file: Some(file.path()), zone: None, at, len, what }
+    Damage { file: file.path(), zone: None, at: file.start() + at, len, what }
 }

@@ -83,17 +83,18 @@ pub(crate) struct Compactable<'v> {
 }
 
 impl Engine {
-    /// The tier of tables that are written to level `into`.
-    fn output_tier(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> OutputTier {
+    /// What the tiers of tables that are written to level `into`, and of their values, depend on.
+    fn placement_facts(&self, space: &KeyspaceState, tree: &Tree, into: usize) -> placement::Facts {
         let mut bytes = [0; LEVELS];
         tree.tables().for_each(|(number, table)| bytes[number - 1] += table.desc.weight());
         let level0_share = self.level0_share(space.routes.load().subranges.len());
-        placement::output_tier(&placement::Facts {
+        placement::Facts {
             into,
             base: targets(&bytes, level0_share, tree.content).base,
-            limit: self.pm_tables().map_or(0, |memory| memory.limit()),
+            limit: self.pm_rooms().map_or(0, |rooms| rooms.tables.limit()),
+            limit_of_values: self.pm_rooms().map_or(0, |rooms| rooms.values.limit()),
             waited_for: self.background.throttle.has_waiters(),
-        })
+        }
     }
 
     /// What each of so many equal subranges gives at once. One share more is on its way down.
@@ -270,17 +271,25 @@ impl Engine {
         // Keys near the inputs may be written to this level only by this compaction, until it ends (I-TREE-1).
         let level = view.tree.level(into);
         let bounds = enclosing(inputs.bounds(&self.media)?, compactions, space, level, into);
-        let tier = self.output_tier(space, &view.tree, into);
+        let facts = self.placement_facts(space, &view.tree, into);
+        let (tier, values_tier) = (placement::output_tier(&facts), placement::values_tier(&facts));
         // Tables that only move have no parts.
         let (mut parts, mut files) = (Vec::new(), 0);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let site = self.file_site(space, &view.tree, &inputs, into);
-            let output = OutputOptions { tier, site, writes, ..self.output_options(space, into) };
+            let output = OutputOptions {
+                tier,
+                values_tier,
+                site,
+                writes,
+                ..self.output_options(space, into)
+            };
             let collected = asked.unwrap_or_else(|| {
                 self.choose_collected(space, &view.tree, &inputs, compactions.missed)
             });
             files = collected.len() as u64;
+            self.plant_before_collection(&inputs, &collected);
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };
             for merge in self.split(whole) {
@@ -312,6 +321,16 @@ impl Engine {
         }
         if planted::is(Bug::FreePmTableBeforeEdit) {
             inputs.tables.iter().for_each(|(_, table)| table.plant_free());
+            self.reclaim();
+        }
+    }
+
+    /// Frees value files that a merge is to collect before it has read them, where that is planted.
+    fn plant_before_collection(&self, inputs: &Inputs, collected: &BTreeSet<u64>) {
+        if planted::is(Bug::FreePmValuesBeforeEdit) {
+            let files = inputs.tables.iter().flat_map(|(_, table)| &table.values);
+            let files = files.filter(|file| collected.contains(&file.desc.id));
+            files.for_each(|file| file.plant_free());
             self.reclaim();
         }
     }
@@ -359,6 +378,7 @@ impl Engine {
             keyspace_name: space.name.clone(),
             level: into as u8,
             tier: OutputTier::Ssd,
+            values_tier: OutputTier::Ssd,
             site: FileSite::default(),
             writes: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),

@@ -22,6 +22,8 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::span::BoundsRef;
 use crate::tree::Tree;
+use crate::tree::desc::ValueFileDesc;
+use crate::tree::memory::PmRoom;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -138,6 +140,34 @@ impl Engine {
         came
     }
 
+    /// The value files that are to lie elsewhere: those in tiers that are to be emptied, and, the oldest first, those in persistent
+    /// memory beyond what these may take, since the option or what else needs that memory has changed.
+    fn leaving(&self, tables: &Tables, values: &ValueFiles) -> BTreeSet<u64> {
+        let leaves = |desc: &ValueFileDesc| {
+            let tier = tables.tiers.get(desc.tier).filter(|_| desc.extent.is_none());
+            tier.is_some_and(|tier| !tier.is_open())
+        };
+        let files = || values.iter().map(|live| &live.file.desc);
+        let mut leaving: BTreeSet<u64> =
+            files().filter(|desc| leaves(desc)).map(|desc| desc.id).collect();
+        if let Some(room) = tables.memory.as_ref().map(|memory| &memory.values)
+            && room.is_overdrawn()
+        {
+            // Those that only readers keep have left already.
+            let all = self.keyspaces.all();
+            let there: u64 = all.iter().map(|space| bytes_in(room, &space.tree().values)).sum();
+            let mut excess = there.saturating_sub(room.limit());
+            for desc in files().filter(|desc| desc.extent.is_some()) {
+                if excess == 0 {
+                    break;
+                }
+                excess = excess.saturating_sub(room.counts(desc.len));
+                leaving.insert(desc.id);
+            }
+        }
+        leaving
+    }
+
     /// Tables side by side that refer to the worst value files, if there is too much garbage.
     fn pick_collection(
         &self,
@@ -157,7 +187,7 @@ impl Engine {
             Urgency::Urgent => limits.space * URGENT / 100,
             Urgency::Due => limits.space,
         };
-        let leaving = leaving(tables, &tree.values);
+        let leaving = self.leaving(tables, &tree.values);
         let chosen = match excess(&facts, bound) {
             0 if leaving.is_empty() || urgency == Urgency::Urgent => return None,
             0 => leaving,
@@ -183,11 +213,10 @@ impl Engine {
     }
 }
 
-/// The value files in tiers that are to be emptied.
-fn leaving(tables: &Tables, values: &ValueFiles) -> BTreeSet<u64> {
-    let leaves = |no: u32| tables.tiers.get(no).is_some_and(|tier| !tier.is_open());
-    let files = values.iter().map(|live| &live.file.desc).filter(|desc| leaves(desc.tier));
-    files.map(|desc| desc.id).collect()
+/// Bytes of these value files that lie in `room`, as it counts them.
+fn bytes_in(room: &PmRoom, values: &ValueFiles) -> u64 {
+    let extents = values.iter().filter_map(|live| live.file.desc.extent);
+    extents.map(|extent| room.counts(extent.len)).sum()
 }
 
 fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileFacts> {

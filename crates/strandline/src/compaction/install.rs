@@ -286,7 +286,7 @@ fn sync_names(tables: &Tables, made: &[NewTable]) -> Result<()> {
     }
     let new_values = made.iter().flat_map(|new| &new.values).filter(|file| !file.is_named());
     let of_tables = made.iter().filter_map(|new| new.desc.place());
-    let places = of_tables.chain(new_values.map(|file| file.desc.place()));
+    let places = of_tables.chain(new_values.filter_map(|file| file.desc.place()));
     let own_only = planted::is(Bug::TierSyncsOwnOnly);
     let tiers = places.map(|place| place.tier).filter(|tier| *tier == OWN || !own_only);
     tables.sync_dirs(&tiers.collect())

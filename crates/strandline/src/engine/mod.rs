@@ -39,7 +39,7 @@ use crate::runtime::{MemoryShare, Runtime};
 use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
-use crate::tree::memory::PmTables;
+use crate::tree::memory::PmRooms;
 use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
 
@@ -166,8 +166,8 @@ impl Engine {
         }
     }
 
-    /// The tables in persistent memory, where there may be any.
-    pub(crate) fn pm_tables(&self) -> Option<&Arc<PmTables>> {
+    /// Room in persistent memory for tables and value files, where there may be any.
+    pub(crate) fn pm_rooms(&self) -> Option<&PmRooms> {
         self.tables.as_ref().and_then(|tables| tables.memory.as_ref())
     }
 

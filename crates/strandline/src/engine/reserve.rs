@@ -26,12 +26,12 @@ impl Engine {
         budget
     }
 
-    /// Computes the reserve for index tables, and with it the limit of tables in persistent memory.
+    /// Computes the reserve for index tables, and with it the limits of tables and value files in persistent memory.
     pub(crate) fn update_reserve(&self) {
         self.space.measure_indexes(self.sequence.snapshots.len() as u64 + 1);
-        if let Some(memory) = self.pm_tables() {
+        if let Some(rooms) = self.pm_rooms() {
             let budget = self.budget();
-            memory.restrict(budget.pm_tables, u64::from(budget.put_reserve));
+            rooms.restrict(budget.pm_rooms, u64::from(budget.put_reserve));
         }
     }
 

@@ -33,7 +33,7 @@ wire! {
     PmChoice { by, found }
     MemoryPages { records, anonymous }
     Pages { size, resident, huge }
-    SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, cache, compactions, trouble }
+    SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, pm_value_bytes, pm_value_limit, cache, compactions, trouble }
     TierProperties { no, dir, bytes, limit, leaving, device }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
@@ -50,7 +50,7 @@ wire! {
     TableProperties {
         id, path, tier, reads, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
     }
-    ValueFileProperties { id, path, tier, bytes, values, live_values, live_bytes, tables }
+    ValueFileProperties { id, path, tier, pm_at, bytes, values, live_values, live_bytes, tables }
     RunProperties {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
@@ -62,7 +62,7 @@ wire! {
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
-        collected, value_bytes, tier_moves, tier_move_bytes, time,
+        collected, value_bytes, pm_value_bytes, tier_moves, tier_move_bytes, time,
     }
     Wear { least, mean, most, unknown }
     Report {

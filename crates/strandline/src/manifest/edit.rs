@@ -285,7 +285,7 @@ fn put_value_file(out: &mut Vec<u8>, file: &ValueFileDesc) {
 
 fn value_file(reader: &mut Reader<'_>) -> Option<ValueFileDesc> {
     let (id, len, values) = (reader.varint()?, reader.varint()?, reader.varint()?);
-    Some(ValueFileDesc { id, tier: OWN, len, values, sum: reader.u64()? })
+    Some(ValueFileDesc { id, extent: None, tier: OWN, len, values, sum: reader.u64()? })
 }
 
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {
@@ -441,9 +441,10 @@ impl VersionEdit {
                 put_value_file(out, file);
             }
             VersionEdit::AddValueFile { keyspace, file } => {
-                out.push(16);
+                out.push(if file.extent.is_some() { 20 } else { 16 });
                 put_varint(out, u64::from(*keyspace));
                 put_value_file(out, file);
+                file.extent.iter().for_each(|extent| put_extent(out, *extent));
             }
             VersionEdit::AddTable(desc) if desc.tier != OWN => {
                 out.push(18);
@@ -552,6 +553,11 @@ impl VersionEdit {
                 let tier = id32(reader).filter(|tier| *tier != OWN)?;
                 let keyspace = id32(reader)?;
                 let file = ValueFileDesc { tier, ..value_file(reader)? };
+                VersionEdit::AddValueFile { keyspace, file }
+            }
+            20 => {
+                let (keyspace, file) = (id32(reader)?, value_file(reader)?);
+                let file = ValueFileDesc { extent: Some(extent(reader)?), ..file };
                 VersionEdit::AddValueFile { keyspace, file }
             }
             _ => return None,

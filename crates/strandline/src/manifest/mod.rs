@@ -116,10 +116,10 @@ impl ManifestState {
         self.keyspaces.values().flat_map(|keyspace| keyspace.levels.value_files())
     }
 
-    /// The places of tables that are files, and of value files.
+    /// The places of tables and value files that are files.
     pub(crate) fn files(&self) -> BTreeSet<FilePlace> {
         let tables = self.tables().filter_map(TableDesc::place);
-        tables.chain(self.value_files().map(|file| file.desc.place())).collect()
+        tables.chain(self.value_files().filter_map(|file| file.desc.place())).collect()
     }
 
     fn apply_edit(&mut self, edit: &Edit) -> Result<(), Broken> {
@@ -333,6 +333,7 @@ mod tests {
     use crate::level0::run::RunDesc;
     use crate::level0::run::pieces::Pieces;
     use crate::options::KeyspaceOptions;
+    use crate::tree::desc::{ValueFileDesc, ValueShare};
     use crate::tree::tiers::OWN;
     use base::PmOffset;
     use pool::Extent;
@@ -405,6 +406,21 @@ mod tests {
                     extent: Some(Extent { at: PmOffset::new(65_536), len: 1024 }),
                     ..table(10, b"g", b"h")
                 })),
+                VersionEdit::AddValueFile {
+                    keyspace: 0,
+                    file: ValueFileDesc {
+                        id: 11,
+                        extent: Some(Extent { at: PmOffset::new(66_560), len: 768 }),
+                        tier: OWN,
+                        len: 700,
+                        sum: 9,
+                        values: 2,
+                    },
+                },
+                VersionEdit::AddTable(Box::new(TableDesc {
+                    values: vec![ValueShare { file: 11, values: 1, bytes: 300 }],
+                    ..table(12, b"i", b"k")
+                })),
                 VersionEdit::RemoveTable { keyspace: 0, level: 3, id: 8, smallest: b"a".to_vec() },
                 VersionEdit::Zone { no: 2, incarnation: 77, fate: Fate::Frozen },
                 VersionEdit::Zone {
@@ -423,7 +439,15 @@ mod tests {
         let keyspace = &again.keyspaces[&0];
         assert_eq!(keyspace.next_subrange(), 3);
         assert_eq!(keyspace.runs[&5].subranges, BTreeSet::from([2]));
-        assert_eq!((again.next_table, again.tables().count()), (11, 2));
+        assert_eq!((again.next_table, again.tables().count()), (13, 3));
+        let files: Vec<u64> = again.files().iter().map(|place| place.name.id()).collect();
+        assert_eq!(files, [9, 12], "the others lie in the pool");
+        let longer =
+            ValueFileDesc { len: 769, ..again.value_files().next().expect("one").desc.clone() };
+        let add =
+            VersionEdit::AddValueFile { keyspace: 0, file: ValueFileDesc { id: 20, ..longer } };
+        let refused = state.apply_edit(&Edit { floor: Seq::ZERO, changes: vec![add] });
+        assert_eq!(refused, Err("a value file in persistent memory fits its extent"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pool::Extent;
+
 use super::edit::Fate;
 use super::{ManifestState, RunState, StoredOptions};
 use crate::level0::run::RunDesc;
@@ -68,10 +70,7 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
         table;
     let (smallest, largest) = (table.smallest.escape_ascii(), table.largest.escape_ascii());
     let before = if table.ends_before { "before " } else { "" };
-    let place = match table.extent {
-        Some(extent) => format!(" in persistent memory at {}", extent.at),
-        None => in_tier(table.tier),
-    };
+    let place = place(table.extent, table.tier);
     writeln!(
         f,
         "  level {level}, table {id}: {entries} entries, {deletions} deletions, {range_deletes} range deletions, \
@@ -79,8 +78,12 @@ fn write_table(f: &mut fmt::Formatter<'_>, table: &TableDesc) -> fmt::Result {
     )
 }
 
-fn in_tier(tier: u32) -> String {
-    if tier == OWN { String::new() } else { format!(" in tier {tier}") }
+fn place(extent: Option<Extent>, tier: u32) -> String {
+    match (extent, tier) {
+        (Some(extent), _) => format!(" in persistent memory at {}", extent.at),
+        (None, OWN) => String::new(),
+        (None, tier) => format!(" in tier {tier}"),
+    }
 }
 
 fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::Result {
@@ -91,6 +94,6 @@ fn write_value_file(f: &mut fmt::Formatter<'_>, file: &ValueFileState) -> fmt::R
         desc.id,
         desc.values,
         desc.bytes(),
-        in_tier(desc.tier)
+        place(desc.extent, desc.tier)
     )
 }

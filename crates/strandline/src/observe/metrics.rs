@@ -317,6 +317,12 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
         gauge("pm_tables_limit", "Persistent memory that tables may take.")
             .in_unit(bytes.clone())
             .is(ssd.pm_limit),
+        gauge("pm_values", "Persistent memory that value files take.")
+            .in_unit(bytes.clone())
+            .is(ssd.pm_value_bytes),
+        gauge("pm_values_limit", "Persistent memory that value files may take.")
+            .in_unit(bytes.clone())
+            .is(ssd.pm_value_limit),
         gauge("block_cache", "Bytes that the block cache takes.")
             .in_unit(bytes.clone())
             .is(cache.charged),
@@ -363,8 +369,11 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
             .in_unit(bytes.clone())
             .is(compactions.value_bytes),
         counter("compaction_pm_written", "Bytes of tables that they wrote to persistent memory.")
-            .in_unit(bytes)
+            .in_unit(bytes.clone())
             .is(compactions.pm_written_bytes),
+        counter("compaction_pm_values_written", "Bytes of value files among these.")
+            .in_unit(bytes)
+            .is(compactions.pm_value_bytes),
         counter("compaction", "Time of compactions from begin to end, all together.")
             .in_unit(Unit::Seconds)
             .real(compactions.time.as_secs_f64()),
@@ -379,6 +388,12 @@ fn keyspaces(all: &[KeyspaceProperties]) -> Vec<Figure> {
         gauge("value_files", "Bytes of value files.")
             .in_unit(Unit::Bytes)
             .of_each(all, |of| of.value_files.iter().map(|file| file.bytes).sum()),
+        gauge("value_files_pm", "Bytes of value files that lie in persistent memory.")
+            .in_unit(Unit::Bytes)
+            .of_each(all, |of| {
+                let there = of.value_files.iter().filter(|file| file.pm_at.is_some());
+                there.map(|file| file.bytes).sum()
+            }),
         gauge("value_files_live", "Bytes in value files that tables refer to.")
             .in_unit(Unit::Bytes)
             .of_each(all, |of| of.value_files.iter().map(|file| file.live_bytes).sum()),

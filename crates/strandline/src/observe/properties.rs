@@ -131,6 +131,10 @@ pub struct SsdProperties {
     pub pm_bytes: u64,
     /// Bytes that these may take.
     pub pm_limit: u64,
+    /// Bytes of persistent memory that value files take, counted in the same way.
+    pub pm_value_bytes: u64,
+    /// Bytes that these may take.
+    pub pm_value_limit: u64,
     /// The block cache.
     pub cache: CacheFigures,
     /// What compactions did since the store was opened.
@@ -196,10 +200,12 @@ pub struct KeyspaceProperties {
 pub struct ValueFileProperties {
     /// Its number; no table has it.
     pub id: u64,
-    /// The file.
+    /// The file, or the pool that it lies in.
     pub path: PathBuf,
     /// Its tier; 0: the store's own directory of tables.
     pub tier: u32,
+    /// Offset in the pool, if it lies in persistent memory.
+    pub pm_at: Option<u64>,
     /// Bytes of the file.
     pub bytes: u64,
     /// Values in it.
@@ -377,14 +383,17 @@ pub(crate) fn model_figures(region: &Region) -> Option<ModelFigures> {
 }
 
 fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
+    let memory = tables.memory.as_ref();
     SsdProperties {
         dir: tables.dir().to_owned(),
         fs: tables.table_dir.fs.describe(),
         bytes: tables.room.taken(),
         limit: engine.options.ssd_size,
         tiers: tables.tiers.iter().map(tier).collect(),
-        pm_bytes: tables.memory.as_ref().map_or(0, |memory| memory.taken()),
-        pm_limit: tables.memory.as_ref().map_or(0, |memory| memory.limit()),
+        pm_bytes: memory.map_or(0, |memory| memory.tables.taken()),
+        pm_limit: memory.map_or(0, |memory| memory.tables.limit()),
+        pm_value_bytes: memory.map_or(0, |memory| memory.values.taken()),
+        pm_value_limit: memory.map_or(0, |memory| memory.values.limit()),
         cache: tables.cache.cache.figures(),
         compactions: engine.compaction_figures(),
         trouble: engine.background.errors.any().map(|error| error.to_string()),
@@ -484,8 +493,9 @@ fn value_file(live: &LiveValues) -> ValueFileProperties {
     let desc = &live.file.desc;
     ValueFileProperties {
         id: desc.id,
-        path: live.file.path(),
+        path: live.file.lies_in(),
         tier: desc.tier,
+        pm_at: live.file.is_in_memory().then(|| live.file.start()),
         bytes: desc.len,
         values: desc.values,
         live_values: live.values,

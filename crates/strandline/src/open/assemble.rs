@@ -15,11 +15,11 @@ use crate::keyspace::plugged::StoreHooks;
 use crate::open::tiers::NamedTiers;
 use crate::open::{OpenedParts, tiers};
 use crate::options::Options;
-use crate::options::check::{StoreParts, check_level0, check_pm_tables, check_threads};
+use crate::options::check::{StoreParts, check_level0, check_pm_rooms, check_threads};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
 use crate::recovery::recover::{Damage, RecoveryInput, recover};
-use crate::tree::memory::PmTables;
+use crate::tree::memory::{PmPercent, PmRooms};
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 use crate::tree::tiers::{OWN, TierDir, TierUse};
@@ -83,7 +83,7 @@ pub(super) fn assemble(
     };
     let parts = StoreParts { has_log, has_tables: table_dir.is_some() };
     if access == Access::Write {
-        check_pm_tables(&options, parts)?;
+        check_pm_rooms(&options, parts)?;
     }
     // Of many stores most are idle: their memory is mapped as it is touched.
     let is_mapped_ahead = prefault == Prefault::Lazy && means.runtime.is_none();
@@ -100,7 +100,8 @@ pub(super) fn assemble(
         check_level0(&options, parts)?;
     }
     let pending_free = Arc::new(PendingFree::default());
-    let pm_tables = PmTables::new(&media, &pending_free, options.pm_tables, options.pm_block_bytes);
+    let percent = PmPercent { tables: options.pm_tables, values: options.pm_values };
+    let pm_rooms = PmRooms::new(&media, &pending_free, percent, options.pm_block_bytes);
     let dirs = match &table_dir {
         Some(own) if !tiers.is_empty() => {
             let named = NamedTiers::of(&media.pool, &replay)?;
@@ -118,8 +119,8 @@ pub(super) fn assemble(
         Some(runtime) => StoreCache::of(&runtime.memory.cache),
     };
     let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
-    let tables = table_dir
-        .map(|own| Tables::new(own, room, cache()).with_memory(pm_tables).with_tiers(dirs));
+    let tables =
+        table_dir.map(|own| Tables::new(own, room, cache()).with_memory(pm_rooms).with_tiers(dirs));
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {

@@ -29,7 +29,7 @@ use crate::open::store_file::{Identity, Memory};
 use crate::open::{
     OpenedParts, SST, assemble, begin_tables, choose, is_checkpoint, open_at, tiers_of,
 };
-use crate::options::check::{StoreParts, check, check_pm_tables};
+use crate::options::check::{StoreParts, check, check_pm_rooms};
 use crate::options::{Options, PmSource, SsdSource, WalDir};
 use crate::tree::room::FileRoom;
 use crate::tree::tables::{TableDir, Tables};
@@ -66,7 +66,7 @@ pub(crate) fn convert(
         return Ok(Conversion { to: from.clone(), from });
     };
     let parts = StoreParts { has_log: matches!(to, Memory::Wal(_)), has_tables: true };
-    check_pm_tables(options, parts)?;
+    check_pm_rooms(options, parts)?;
     let options = Options { pm_size: ground.memory_len(options, &to), ..options.clone() };
     // One move is told of at a time.
     move_file::remove_other(ground, path, &named.memory, Some(engine.media.pool.id()))?;
@@ -207,6 +207,7 @@ fn source(options: &Options) -> Options {
         pm: PmSource::Auto,
         wal_dir: WalDir::Auto,
         pm_tables: 0,
+        pm_values: 0,
         level0: Options::default().level0,
         create_if_missing: false,
         background_threads: 0,

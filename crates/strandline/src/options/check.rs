@@ -13,8 +13,8 @@ pub(super) const MEMTABLE_BYTES_MIN: u64 = 256;
 pub(super) const COMPRESSION_LEVEL_MAX: i32 = 22;
 /// Bits of a Bloom filter for each key at most.
 pub(super) const FILTER_BITS_MAX: u32 = 100;
-/// Percent of persistent memory beyond which tables would leave too little for records.
-pub(super) const PM_TABLES_MAX: u32 = 75;
+/// Percent of persistent memory beyond which tables and value files would leave too little for records.
+pub(super) const PM_PERCENT_MAX: u32 = 75;
 /// Data blocks of tables in persistent memory: smaller ones than a block of the media gain nothing.
 pub(super) const PM_BLOCK_BYTES: RangeInclusive<u64> = 256..=4096;
 
@@ -82,7 +82,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     }
     let has_log = options.pm == PmSource::Dram;
     let parts = StoreParts { has_log, has_tables: options.ssd != SsdSource::None };
-    check_pm_tables(options, parts)
+    check_pm_rooms(options, parts)
 }
 
 /// Refuses more threads than a store has use for.
@@ -130,19 +130,27 @@ pub(crate) fn refuse_pm_model(options: &Options) -> Result<()> {
     }
 }
 
-/// Refuses tables in persistent memory where that is DRAM with a log, or where there are no tables.
-pub(crate) fn check_pm_tables(options: &Options, parts: StoreParts) -> Result<()> {
-    let why = match options.pm_tables {
-        0 => return Ok(()),
-        percent if percent > PM_TABLES_MAX => "at most 75 percent",
-        _ if parts.has_log => {
-            "with pm=dram the log would have tables too, on SSD; leave pm_tables out"
-        }
-        _ if !parts.has_tables => {
-            "the store has no tables; name a directory with ssd, or leave pm_tables out"
-        }
-        _ => return Ok(()),
+/// Refuses tables and value files in persistent memory where that is DRAM with a log, where there are no tables, or where both
+/// would leave too little for records.
+pub(crate) fn check_pm_rooms(options: &Options, parts: StoreParts) -> Result<()> {
+    let shares = [("pm_tables", options.pm_tables), ("pm_values", options.pm_values)];
+    let given = shares.iter().filter(|(_, percent)| *percent > 0);
+    let given: Vec<String> = given.map(|(name, percent)| format!("{name}={percent}")).collect();
+    let (which, names) = match &given[..] {
+        [] => return Ok(()),
+        [one] => (one.clone(), one.split('=').next().unwrap_or_default().to_owned()),
+        _ => (given.join(" and "), "both".to_owned()),
     };
-    let text = format!("pm_tables={}: {why}", options.pm_tables);
-    Err(Error::new(ErrorKind::InvalidArgument, "open", text))
+    let sum = u64::from(options.pm_tables) + u64::from(options.pm_values);
+    let why = if sum > u64::from(PM_PERCENT_MAX) {
+        let together = if given.len() > 1 { "together " } else { "" };
+        format!("{together}at most {PM_PERCENT_MAX} percent")
+    } else if parts.has_log {
+        format!("with pm=dram the log would have them too, on SSD; leave {names} out")
+    } else if !parts.has_tables {
+        format!("the store has no tables; name a directory with ssd, or leave {names} out")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, "open", format!("{which}: {why}")))
 }

@@ -205,6 +205,8 @@ settings! {
         placement: Placement = Placement::Benefit,
         /// Percent of persistent memory that tables of upper levels may take.
         pm_tables: u32 = 0,
+        /// Percent of persistent memory that value files may take.
+        pm_values: u32 = 0,
         /// Bytes at which a data block of a table in persistent memory is cut.
         pm_block_bytes: u32 = 1024,
         /// Bytes that files of tables may take; 0: what the device has.

@@ -153,6 +153,14 @@ pub const TABLE: &[Row] = &[
               room there go to SSD. Level 0 has this much less. Not with a log or ssd=none.",
     },
     Row {
+        name: "pm_values",
+        unit: "percent, at most 75, pm_tables included",
+        default: "0",
+        doc: "Share of persistent memory for value files (value_files_min), whose values are read where they lie: not compressed, \
+              not copied, and not in block_cache. Value files that find no room there go to SSD. Level 0 has this much \
+              less. Not with a log or ssd=none.",
+    },
+    Row {
         name: "pm_block_bytes",
         unit: "bytes, 256 to 4096",
         default: "1K",

@@ -8,7 +8,7 @@ use ssd::SsdModel;
 use sst::{Checksum, Compression, IndexKind};
 
 use super::check::{
-    COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_TABLES_MAX, THREADS_MAX,
+    COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_PERCENT_MAX, THREADS_MAX,
 };
 use super::{
     Level0Form, Options, Placement, PmSource, SsdSource, TABLE, TierSource, TierSpec, WalDir,
@@ -76,7 +76,8 @@ impl Options {
                 self.pm_block_bytes =
                     count().filter(|bytes| PM_BLOCK_BYTES.contains(&u64::from(*bytes)))?;
             }
-            "pm_tables" => self.pm_tables = up_to(PM_TABLES_MAX)?,
+            "pm_tables" => self.pm_tables = up_to(PM_PERCENT_MAX)?,
+            "pm_values" => self.pm_values = up_to(PM_PERCENT_MAX)?,
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
             "ssd_model" => self.ssd_model = model_named(text)?,
@@ -314,6 +315,7 @@ mod tests {
             tiers: TierSource::Dirs(vec![TierSpec::new("d", 1)]),
             placement: Placement::Level,
             pm_tables: 9,
+            pm_values: 8,
             pm_block_bytes: 1,
             ssd_size: 1,
             ssd_direct: true,

@@ -294,14 +294,14 @@ fn refuse_missing_values(state: &ManifestState, tables: Option<&Tables>) -> Resu
     let Some(tables) = tables else { return Ok(()) };
     let descs = state.value_files().map(|file| &file.desc).filter(|desc| desc.tier != OWN);
     for desc in descs {
-        let len = tables.open_file(desc.place()).map(|file| file.len());
+        let len = tables.open_file(desc.file_place()).map(|file| file.len());
         match len {
             Ok(len) if len == desc.len => {}
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {
                 let text = format!(
                     "{} is missing, or has another length; restore it, or open read-only to save the rest with `strandline repair`",
-                    tables.path(desc.place()).display()
+                    tables.path(desc.file_place()).display()
                 );
                 return Err(Error::corruption("open", text));
             }
@@ -349,8 +349,9 @@ fn open_trees(
     };
     let tree = |(id, keyspace): (&u32, &KeyspaceDesc)| {
         let files = keyspace.levels.value_files();
-        let values: BTreeMap<u64, _> =
-            files.map(|file| (file.desc.id, tables.claim_values(&file.desc))).collect();
+        let values: BTreeMap<u64, _> = files
+            .map(|file| Ok((file.desc.id, tables.claim_values(&file.desc)?)))
+            .collect::<Result<_>>()?;
         let claimed = keyspace.levels.tables().map(|table| tables.claim(table, &values));
         let claimed = claimed.collect::<Result<Vec<_>>>()?;
         Ok((*id, Arc::new(Tree::new(&keyspace.levels, &Tree::default(), claimed))))

@@ -302,7 +302,7 @@ impl Left {
         let unknown = |reason: String| LostRange { keyspace: None, from: None, to: None, reason };
         lost.push(unknown(match has_zones {
             true => format!(
-                "tables in the pool, if there were any, and which files and records of the pool counted: {error}"
+                "tables and value files in the pool, if there were any, and which files and records of the pool counted: {error}"
             ),
             false => format!("what only the pool had, and which tables counted: {error}"),
         }));

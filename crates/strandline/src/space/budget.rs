@@ -44,11 +44,25 @@ pub(crate) struct IndexNeeds {
     pub longest_merge: u64,
 }
 
-/// Bytes of tables in persistent memory: the present limit, and those taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PmTableFigures {
+/// Bytes of tables, or of value files, in persistent memory: the present limit, and those taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PmRoomFigures {
     pub limit: u64,
     pub taken: u64,
+    /// Those of the extents that are taken.
+    pub bytes: u64,
+}
+
+impl PmRoomFigures {
+    /// Bytes that may yet be taken.
+    fn unused(self) -> u64 {
+        self.limit.saturating_sub(self.taken)
+    }
+
+    /// Bytes that no one else may have. More than the limit may be taken after a change of options.
+    fn held(self) -> u64 {
+        self.limit.max(self.taken)
+    }
 }
 
 /// Room in files.
@@ -78,8 +92,10 @@ pub(crate) struct SpaceFigures {
     /// Largest memtable that the options allow.
     pub memtable_bytes: u64,
     pub indexes: IndexNeeds,
-    /// If tables may be in persistent memory.
-    pub pm_tables: Option<PmTableFigures>,
+    /// Tables in persistent memory.
+    pub pm_tables: PmRoomFigures,
+    /// Value files there.
+    pub pm_values: PmRoomFigures,
     /// If there are files.
     pub files: Option<FileFigures>,
     /// How urgently space has to be freed, in thousandths.
@@ -94,7 +110,8 @@ pub(crate) struct SpaceBudget {
     pub delete_reserve: u32,
     /// Bytes that stay free when writers take zones.
     pub kept_from_writers: u64,
-    /// Bytes that writers may still take before space must be reclaimed: zones beyond all reserves and the share of tables.
+    /// Bytes that writers may still take before space must be reclaimed: zones beyond all reserves and the shares of tables and
+    /// value files.
     pub headroom: u64,
     /// Headroom below which space is reclaimed and writers begin to be slowed.
     pub soft_headroom: u64,
@@ -107,8 +124,8 @@ pub(crate) struct SpaceBudget {
     pub memtable_bytes: u64,
     /// Bytes that level 0 of all keyspaces may take, inputs of compactions under way included.
     pub level0_bytes: u64,
-    /// Bytes that tables in persistent memory may take.
-    pub pm_tables: u64,
+    /// Bytes that tables and value files in persistent memory may take.
+    pub pm_rooms: u64,
     /// Room for records that a merge moves.
     pub cleaning_room: u64,
     /// Bytes that it should free by moving them.
@@ -141,35 +158,36 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let put_reserve = zones(for_puts) + clean + DELETE_ZONES + figures.zones / PARTED_SHARE;
     let kept_from_writers = u64::from(put_reserve) * zone_len;
 
-    // Files must have room for all that persistent memory holds (I-ROOM-1), but for part of the zones granted to writers:
-    // each subrange has one being filled and a spare one.
+    // Files must have room for all that persistent memory holds (I-ROOM-1), but for value files, which stay there if nothing else
+    // has room for them, and for part of the zones granted to writers: each subrange has one being filled and a spare one.
     let ready = 2 * figures.subranges * zone_len;
     let (coming_to_files, file_room) = match figures.files {
         None => (0, u64::MAX),
         Some(files) => {
-            let coming = figures.used.saturating_sub(ready.min(files.slack));
+            let stays = figures.pm_values.bytes + ready.min(files.slack);
+            let coming = figures.used.saturating_sub(stays);
             let coming = bytes_in_files(coming, files.cut_at);
             (coming, files.for_writers.saturating_sub(files.taken + coming))
         }
     };
 
-    // Writers get what is free beyond the reserves and the rest of the share of tables.
-    let tables = figures.pm_tables.unwrap_or(PmTableFigures { limit: 0, taken: 0 });
+    // Writers get what is free beyond the reserves and the rest of the shares of tables and value files.
+    let rooms = [figures.pm_tables, figures.pm_values];
     let free = u64::from(free_zones) * zone_len;
-    let for_tables = tables.limit.saturating_sub(tables.taken);
-    let headroom = free.saturating_sub(kept_from_writers + for_tables).min(file_room);
+    let for_rooms: u64 = rooms.iter().map(|room| room.unused()).sum();
+    let headroom = free.saturating_sub(kept_from_writers + for_rooms).min(file_room);
     let soft_headroom = (capacity / 8).max(4 * zone_len);
 
     // Level 0 gets what memtables, their zones and tables leave of the space that writers may fill without being slowed. With
     // more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable ones,
-    // at least for the granted zones. Tables may hold more than their limit after a change of options.
+    // at least for the granted zones.
     let memtables = ready.max(3 * memtable_bytes(figures, FreedBy::Compactions));
     let level0_least = capacity / LEVEL0_SHARE;
     let kept = if compacts { kept_from_writers + soft_headroom } else { 0 };
-    let all_tables = tables.limit.max(tables.taken);
-    let level0_bytes = capacity.saturating_sub(memtables + all_tables + kept).max(level0_least);
+    let in_rooms: u64 = rooms.iter().map(|room| room.held()).sum();
+    let level0_bytes = capacity.saturating_sub(memtables + in_rooms + kept).max(level0_least);
 
-    // Tables in persistent memory get the rest; level 0 keeps its least, whatever they take.
+    // Tables and value files in persistent memory get the rest; level 0 keeps its least, whatever they take.
     let others = kept_from_writers + soft_headroom + memtables + level0_least;
 
     // Cleaning takes half of the free zones: writers need the other half until the merge ends.
@@ -185,7 +203,7 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
         coming_to_files,
         memtable_bytes: memtable_bytes(figures, figures.freed_by),
         level0_bytes,
-        pm_tables: capacity.saturating_sub(others),
+        pm_rooms: capacity.saturating_sub(others),
         cleaning_room: u64::from(cleaning_zones) * zone_len,
         cleaning_gain: if figures.urgency == 0 { 0 } else { 2 * soft_headroom },
     }
@@ -240,17 +258,23 @@ mod tests {
                 longest_flush: 6 * MIB,
                 longest_merge: 30 * MIB,
             },
-            pm_tables: None,
+            pm_tables: PmRoomFigures::default(),
+            pm_values: PmRoomFigures::default(),
             files: None,
             urgency: 0,
         }
+    }
+
+    /// So much may be taken of a room, and so much is, in MiB.
+    fn room(limit: u64, taken: u64) -> PmRoomFigures {
+        PmRoomFigures { limit: limit * MIB, taken: taken * MIB, bytes: taken * MIB }
     }
 
     /// The same with files, and tables in both places.
     fn with_tables() -> SpaceFigures {
         SpaceFigures {
             freed_by: FreedBy::Compactions,
-            pm_tables: Some(PmTableFigures { limit: 200 * MIB, taken: 150 * MIB }),
+            pm_tables: room(200, 150),
             files: Some(FileFigures {
                 for_writers: 10_000 * MIB,
                 taken: 2000 * MIB,
@@ -303,9 +327,11 @@ mod tests {
         assert_eq!(of(SpaceFigures { free_zones: 20, ..in_memory() }), 0);
         assert_eq!(of(SpaceFigures { free_zones: 0, ..in_memory() }), 0);
         assert_eq!(of(with_tables()), 512 - 11 * 4 - 50, "tables may take 50 MiB more");
-        let greedy = PmTableFigures { limit: 100 * MIB, taken: 150 * MIB };
-        let greedy = SpaceFigures { pm_tables: Some(greedy), ..with_tables() };
+        let greedy = SpaceFigures { pm_tables: room(100, 150), ..with_tables() };
         assert_eq!(of(greedy), 512 - 11 * 4);
+        // What one has too much of is not the other's.
+        let both = SpaceFigures { pm_values: room(80, 50), ..greedy };
+        assert_eq!(of(both), 512 - 11 * 4 - 30);
         let soft = |capacity, zone_len| {
             decide(&SpaceFigures { capacity, zone_len, ..in_memory() }).soft_headroom
         };
@@ -339,7 +365,7 @@ mod tests {
     fn level_0_and_tables_share_what_is_left() {
         let of = |figures: SpaceFigures| {
             let budget = decide(&figures);
-            (budget.level0_bytes / MIB, budget.pm_tables / MIB)
+            (budget.level0_bytes / MIB, budget.pm_rooms / MIB)
         };
         // Three memtables of 64 MiB; with tables also their share, 44 MiB of reserves, and the soft headroom.
         assert_eq!(of(in_memory()).0, 1024 - 192);
@@ -349,9 +375,10 @@ mod tests {
         let many = SpaceFigures { subranges: 50, ..with_tables() };
         assert_eq!(of(many), (1024 - 400 - 200 - 44 - 128, tables + 192 - 400));
         // Tables take more than they may now: level 0 has its least.
-        let greedy = PmTableFigures { limit: 200 * MIB, taken: 900 * MIB };
-        let greedy = SpaceFigures { pm_tables: Some(greedy), ..with_tables() };
+        let greedy = SpaceFigures { pm_tables: room(200, 900), ..with_tables() };
         assert_eq!(of(greedy), (64, tables));
+        let both = SpaceFigures { pm_values: room(100, 150), ..with_tables() };
+        assert_eq!(of(both), (1024 - 192 - 200 - 150 - 44 - 128, tables));
         let crowded = SpaceFigures { subranges: 500, ..with_tables() };
         assert_eq!(of(crowded), (64, 0));
     }

@@ -16,9 +16,14 @@ use crate::level0::run::build::{run_bytes_max, separator_bytes};
 use crate::manifest::edit::VersionEdit;
 use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
-use crate::space::budget::{FileFigures, FreedBy, IndexNeeds, PmTableFigures, SpaceFigures};
+use crate::space::budget::{FileFigures, FreedBy, IndexNeeds, PmRoomFigures, SpaceFigures};
+use crate::tree::memory::PmRoom;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
+
+fn room_figures(room: &PmRoom) -> PmRoomFigures {
+    PmRoomFigures { limit: room.limit(), taken: room.taken(), bytes: room.bytes() }
+}
 
 /// Zones and extents of an open store.
 pub(crate) struct Space {
@@ -88,8 +93,8 @@ impl Space {
             subranges: self.holders.subranges(),
             memtable_bytes: self.memtable_bytes,
             indexes: *self.indexes.lock().unwrap_or_else(PoisonError::into_inner),
-            pm_tables: memory
-                .map(|memory| PmTableFigures { limit: memory.limit(), taken: memory.taken() }),
+            pm_tables: memory.map(|memory| room_figures(&memory.tables)).unwrap_or_default(),
+            pm_values: memory.map(|memory| room_figures(&memory.values)).unwrap_or_default(),
             files: tables.map(|tables| FileFigures {
                 for_writers: tables.room.for_writers(),
                 taken: tables.room.taken(),

@@ -34,7 +34,7 @@ impl<'s> CopySource<'s> {
     pub(crate) fn of_values(values: &'s ValueFile) -> CopySource<'s> {
         let ValueFileDesc { len, sum, .. } = values.desc;
         let bytes = || values.file().map(|file| Arc::clone(&file.0));
-        CopySource { file: Some(values.path()), bytes: Box::new(bytes), len, sum }
+        CopySource { file: values.path(), bytes: Box::new(bytes), len, sum }
     }
 }
 

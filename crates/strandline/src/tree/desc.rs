@@ -51,7 +51,9 @@ pub(crate) struct TableDesc {
 pub(crate) struct ValueFileDesc {
     /// Names the file; no table has it.
     pub id: u64,
-    /// The tier of the file.
+    /// Where in persistent memory it lies; none: it is a file.
+    pub extent: Option<Extent>,
+    /// The tier of the file; [`OWN`] in persistent memory.
     pub tier: u32,
     /// Bytes of the file, and their checksum.
     pub len: u64,
@@ -61,8 +63,13 @@ pub(crate) struct ValueFileDesc {
 }
 
 impl ValueFileDesc {
-    /// Where it is.
-    pub(crate) fn place(&self) -> FilePlace {
+    /// Its file, if it is one.
+    pub(crate) fn place(&self) -> Option<FilePlace> {
+        self.extent.is_none().then(|| self.file_place())
+    }
+
+    /// Where its file is, or would be.
+    pub(crate) fn file_place(&self) -> FilePlace {
         FilePlace { tier: self.tier, name: FileName::Values(self.id) }
     }
 
@@ -182,6 +189,9 @@ impl LevelsState {
 
     /// Adds a value file, which tables of the same edit refer to.
     pub(crate) fn add_value_file(&mut self, desc: &ValueFileDesc) -> Result<(), Broken> {
+        if !fits(desc.len, desc.extent, desc.tier) {
+            return Err("a value file in persistent memory fits its extent");
+        }
         let fresh = ValueFileState { desc: desc.clone(), tables: 0, live_values: 0, live_bytes: 0 };
         match self.value_files.insert(desc.id, fresh) {
             None if desc.values > 0 => Ok(()),
@@ -258,8 +268,14 @@ fn has_ordered_bounds(desc: &TableDesc) -> Result<(), Broken> {
 }
 
 fn fits_its_extent(desc: &TableDesc) -> Result<(), Broken> {
-    let fits = desc.extent.is_none_or(|extent| desc.len <= extent.len && desc.tier == OWN);
-    if fits { Ok(()) } else { Err("a table in persistent memory fits its extent") }
+    match fits(desc.len, desc.extent, desc.tier) {
+        true => Ok(()),
+        false => Err("a table in persistent memory fits its extent"),
+    }
+}
+
+fn fits(len: u64, extent: Option<Extent>, tier: u32) -> bool {
+    extent.is_none_or(|extent| len <= extent.len && tier == OWN)
 }
 
 const OVERLAP: Broken = "tables of a level are disjoint";

@@ -1,5 +1,5 @@
-//! Tables in persistent memory: each is one extent of the pool, at most a zone long, so that tables free whole zones, as
-//! records do.
+//! Tables and value files in persistent memory: each is one extent of the pool, at most a zone long, so that they free whole zones,
+//! as records do. Either kind has a room of its own; an extent is taken, written, read and let go in the same way, whatever lies in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,45 +11,65 @@ use pmem::Site;
 use pool::Extent;
 use sst::{Compression, WriterOptions};
 
+use super::names::FileName;
 use super::space::TableSpace;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
 
-/// Space of the pool that tables take, and its limits.
-pub(crate) struct PmTables {
+/// What lies in a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PmUse {
+    Tables,
+    Values,
+}
+
+/// The rooms of persistent memory that stand beside directories.
+pub(crate) struct PmRooms {
+    pub tables: Arc<PmRoom>,
+    pub values: Arc<PmRoom>,
+    /// Bytes at which a data block of a table there is cut.
+    block_bytes: usize,
+}
+
+/// The shares of the pool that rooms may take, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PmPercent {
+    pub tables: u32,
+    pub values: u32,
+}
+
+/// Space of the pool that tables take, or value files, and its limits.
+pub(crate) struct PmRoom {
+    is_for: PmUse,
     media: Arc<Media>,
     pending_free: Arc<PendingFree>,
-    /// Bytes that they may take by the options.
+    /// Bytes that may be taken by the options.
     share: u64,
-    /// Bytes that they may take now.
+    /// Bytes that may be taken now.
     limit: AtomicU64,
-    /// Bytes that they take, by [`share`].
+    /// Bytes that are taken, by [`share`].
     taken: AtomicU64,
+    /// Bytes of the extents that are taken.
+    bytes: AtomicU64,
     /// Their number, dropped ones with readers included.
     count: AtomicU64,
     /// Zones that must stay free.
     kept: AtomicU64,
-    /// Bytes at which a data block of theirs is cut.
-    block_bytes: usize,
 }
 
-impl PmTables {
-    /// Tables that take at most `percent` of the pool, with data blocks of `block_bytes`.
+impl PmRooms {
+    /// Rooms of so many percent of the pool, with data blocks of `block_bytes`.
     pub(crate) fn new(
         media: &Arc<Media>,
         pending_free: &Arc<PendingFree>,
-        percent: u32,
+        percent: PmPercent,
         block_bytes: u32,
-    ) -> PmTables {
-        PmTables {
-            media: Arc::clone(media),
-            pending_free: Arc::clone(pending_free),
-            share: media.pool.geometry().capacity() / 100 * u64::from(percent),
-            limit: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            count: AtomicU64::new(0),
-            kept: AtomicU64::new(0),
+    ) -> PmRooms {
+        let room = |is_for, percent| Arc::new(PmRoom::new(is_for, media, pending_free, percent));
+        PmRooms {
+            tables: room(PmUse::Tables, percent.tables),
+            values: room(PmUse::Values, percent.values),
             block_bytes: block_bytes as usize,
         }
     }
@@ -61,53 +81,108 @@ impl PmTables {
         WriterOptions { compression, block_bytes, ..options }
     }
 
-    /// Bytes that no table may be longer than.
+    /// Limits both together to `most` bytes, each to its part of that, and keeps so many zones free of them.
+    pub(crate) fn restrict(&self, most: u64, kept: u64) {
+        let both = u128::from(self.tables.share + self.values.share).max(1);
+        for room in [&self.tables, &self.values] {
+            room.restrict((u128::from(most) * u128::from(room.share) / both) as u64, kept);
+        }
+    }
+
+    /// The room of what has this name elsewhere.
+    pub(crate) fn room_of(&self, name: FileName) -> &Arc<PmRoom> {
+        match name {
+            FileName::Table(_) => &self.tables,
+            FileName::Values(_) => &self.values,
+        }
+    }
+}
+
+impl PmRoom {
+    fn new(
+        is_for: PmUse,
+        media: &Arc<Media>,
+        pending_free: &Arc<PendingFree>,
+        percent: u32,
+    ) -> PmRoom {
+        PmRoom {
+            is_for,
+            media: Arc::clone(media),
+            pending_free: Arc::clone(pending_free),
+            share: media.pool.geometry().capacity() / 100 * u64::from(percent),
+            limit: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes that nothing here may be longer than.
     pub(crate) fn len_max(&self) -> u64 {
         self.media.pool.geometry().zone_len()
     }
 
-    /// Bytes that tables take.
+    /// Bytes that are taken; what fills more than half of a zone counts for all of it.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
-    /// Number of tables, dropped ones with readers included.
+    /// Bytes of the extents that are taken.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Number of what is here, with what was dropped and has readers.
     #[cfg(feature = "steps")]
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
-    /// Bytes that tables may take.
+    /// Bytes that may be taken.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
 
-    /// Limits tables to `most` bytes, and keeps so many zones free of them.
+    /// Whether so much more is taken than may be that some should leave: limits move a little all the time.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.taken() > self.limit() + self.share / 8
+    }
+
+    /// What an extent of `len` bytes counts for.
+    pub(crate) fn counts(&self, len: u64) -> u64 {
+        share(len, self.len_max())
+    }
+
+    /// Limits what may be taken to `most` bytes, and keeps so many zones free of it.
     pub(crate) fn restrict(&self, most: u64, kept: u64) {
         self.limit.store(self.share.min(most), Relaxed);
         self.kept.store(kept, Relaxed);
     }
 
-    /// Whether there is room for one more table of `len` bytes now.
+    /// Whether there is room for `len` bytes in an extent now.
     pub(crate) fn has_room(&self, len: u64) -> bool {
-        let share = share(len, self.len_max());
+        let share = self.counts(len);
         let free = u64::from(self.media.pool.space().free_zones);
         self.taken() + share <= self.limit() && free > self.kept.load(Relaxed)
     }
 
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.
-    pub(crate) fn write(self: &Arc<PmTables>, bytes: &[u8]) -> Option<PmExtent> {
-        let unfenced = planted::is(Bug::PmTableUnfenced);
+    pub(crate) fn write(self: &Arc<PmRoom>, bytes: &[u8]) -> Option<PmExtent> {
         let fenced_elsewhere = planted::is(Bug::PmTableFencedByInstaller);
+        let (site, unfenced) = match self.is_for {
+            PmUse::Tables => (Site::Table, planted::is(Bug::PmTableUnfenced)),
+            PmUse::Values => (Site::Values, planted::is(Bug::PmValuesUnfenced)),
+        };
         let taken = self.take(bytes.len() as u64)?;
-        let flight = self.media.region.copy_nt(Site::Table, taken.extent().at.get(), bytes);
+        let flight = self.media.region.copy_nt(site, taken.extent().at.get(), bytes);
         if !unfenced && !fenced_elsewhere {
             let _durable = self.media.region.fence(flight);
         }
         Some(taken)
     }
 
-    fn take(self: &Arc<PmTables>, len: u64) -> Option<PmExtent> {
+    fn take(self: &Arc<PmRoom>, len: u64) -> Option<PmExtent> {
         if !self.has_room(len) || len > self.len_max() {
             return None;
         }
@@ -123,19 +198,24 @@ impl PmTables {
         Some(taken)
     }
 
-    /// Takes, at an open, the extent of a table that the manifest names.
-    pub(crate) fn claim(self: &Arc<PmTables>, extent: Extent) -> Result<PmExtent> {
-        if planted::is(Bug::ForgetPmTableExtent) {
+    /// Takes, at an open, an extent that the manifest names.
+    pub(crate) fn claim(self: &Arc<PmRoom>, extent: Extent) -> Result<PmExtent> {
+        let forgets = match self.is_for {
+            PmUse::Tables => planted::is(Bug::ForgetPmTableExtent),
+            PmUse::Values => planted::is(Bug::ForgetPmValuesExtent),
+        };
+        if forgets {
             return Ok(self.owned(extent, None));
         }
         let hold = ExtentHold::claim(&self.media.pool, &self.pending_free, extent)?;
         Ok(self.owned(extent, Some(hold)))
     }
 
-    fn owned(self: &Arc<PmTables>, extent: Extent, hold: Option<ExtentHold>) -> PmExtent {
-        self.taken.fetch_add(share(extent.len, self.len_max()), Relaxed);
+    fn owned(self: &Arc<PmRoom>, extent: Extent, hold: Option<ExtentHold>) -> PmExtent {
+        self.taken.fetch_add(self.counts(extent.len), Relaxed);
+        self.bytes.fetch_add(extent.len, Relaxed);
         self.count.fetch_add(1, Relaxed);
-        PmExtent { extent, hold, memory: Arc::clone(self) }
+        PmExtent { extent, hold, room: Arc::clone(self) }
     }
 
     /// The pool, as messages call it.
@@ -143,7 +223,16 @@ impl PmTables {
         self.media.region.describe().into()
     }
 
-    /// Table `id`, the first `len` bytes of `extent`, which `hold` keeps.
+    /// What messages call what has number `id`.
+    pub(crate) fn name(&self, id: u64, extent: Extent) -> String {
+        let what = match self.is_for {
+            PmUse::Tables => "table",
+            PmUse::Values => "value file",
+        };
+        format!("{what} {id} at offset {} of {}", extent.at, self.media.region.describe())
+    }
+
+    /// What has number `id`: the first `len` bytes of `extent`, which `hold` keeps.
     pub(crate) fn open(
         &self,
         id: u64,
@@ -151,8 +240,7 @@ impl PmTables {
         len: u64,
         hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<PmFile>> {
-        let name =
-            format!("table {id} at offset {} of {}", extent.at, self.media.region.describe());
+        let name = self.name(id, extent);
         let end = extent.at.checked_add(extent.len);
         if len > extent.len || end.is_none_or(|end| end.get() > self.media.region.len()) {
             return Err(Error::corruption(
@@ -168,11 +256,11 @@ impl PmTables {
     }
 }
 
-/// The extent of a table, counted among what tables take until it is dropped.
+/// The extent of a table or value file, counted among what its room has until it is dropped.
 pub(crate) struct PmExtent {
     extent: Extent,
     hold: Option<ExtentHold>,
-    memory: Arc<PmTables>,
+    room: Arc<PmRoom>,
 }
 
 impl PmExtent {
@@ -185,7 +273,7 @@ impl PmExtent {
         self.hold.take().into_iter().for_each(ExtentHold::leave);
     }
 
-    /// A planted bug: it is free although a table lies in it.
+    /// A planted bug: it is free although something lies in it.
     pub(crate) fn plant_free(&self) {
         self.hold.iter().for_each(ExtentHold::plant_free);
     }
@@ -193,13 +281,14 @@ impl PmExtent {
 
 impl Drop for PmExtent {
     fn drop(&mut self) {
-        self.memory.taken.fetch_sub(share(self.extent.len, self.memory.len_max()), Relaxed);
-        self.memory.count.fetch_sub(1, Relaxed);
+        self.room.taken.fetch_sub(self.room.counts(self.extent.len), Relaxed);
+        self.room.bytes.fetch_sub(self.extent.len, Relaxed);
+        self.room.count.fetch_sub(1, Relaxed);
     }
 }
 
-/// A table in persistent memory: it is read like a file, but for its data blocks, which stay where they are
-/// ([`PlacedBlocks`](super::placed::PlacedBlocks)).
+/// A table or value file in persistent memory: it is read like a file, but for data blocks and values, which stay where they are
+/// ([`PlacedBlocks`](super::placed::PlacedBlocks), [`ValueFile`](super::value_file::ValueFile)).
 pub(crate) struct PmFile {
     media: Arc<Media>,
     at: PmOffset,
@@ -211,7 +300,7 @@ pub(crate) struct PmFile {
 impl PmFile {
     /// # Errors
     /// `Corruption`: it has not so many bytes.
-    pub(super) fn check(&self, at: u64, len: usize) -> Result<()> {
+    fn check(&self, at: u64, len: usize) -> Result<()> {
         if at.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Err(Error::corruption(
                 "read",
@@ -225,9 +314,39 @@ impl PmFile {
         Ok(())
     }
 
+    /// Bytes of it, where they lie, with what keeps them there.
+    ///
+    /// # Errors
+    /// As [`PmFile::check`].
+    pub(super) fn lend(self: &Arc<PmFile>, at: u64, len: usize) -> Result<LentBytes> {
+        self.check(at, len)?;
+        Ok(LentBytes { file: Arc::clone(self), at, len })
+    }
+
     /// Bytes of it, where they lie.
-    pub(super) fn bytes(&self, at: u64, len: usize) -> &[u8] {
+    ///
+    /// # Errors
+    /// As [`PmFile::check`].
+    pub(super) fn read(&self, at: u64, len: usize) -> Result<&[u8]> {
+        self.check(at, len)?;
+        Ok(self.bytes(at, len))
+    }
+
+    fn bytes(&self, at: u64, len: usize) -> &[u8] {
         self.media.region.bytes((self.at + at).get(), len)
+    }
+}
+
+/// Bytes of a table or value file in its place. They keep its extent (I-TREE-4).
+pub(super) struct LentBytes {
+    file: Arc<PmFile>,
+    at: u64,
+    len: usize,
+}
+
+impl AsRef<[u8]> for LentBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.file.bytes(self.at, self.len)
     }
 }
 
@@ -254,7 +373,7 @@ impl ssd::Read for PmFile {
     }
 }
 
-/// The bytes that a table of `len` bytes counts for, in zones of `zone_len`: a zone holds a whole number of extents of that
+/// The bytes that `len` bytes in an extent count for, in zones of `zone_len`: a zone holds a whole number of extents of that
 /// length, and each counts for its share of the zone.
 pub(crate) fn share(len: u64, zone_len: u64) -> u64 {
     len.next_power_of_two().min(zone_len)

@@ -11,25 +11,10 @@ use super::memory::PmFile;
 /// The data blocks of one table.
 pub(crate) struct PlacedBlocks(pub(crate) Arc<PmFile>);
 
-/// A block as it is stored. It keeps the table's extent (I-TREE-4).
-struct LentBlock {
-    file: Arc<PmFile>,
-    at: u64,
-    len: usize,
-}
-
-impl AsRef<[u8]> for LentBlock {
-    fn as_ref(&self) -> &[u8] {
-        self.file.bytes(self.at, self.len)
-    }
-}
-
 impl PlacedBlocks {
     /// A block, verified: all of it is read.
     pub(crate) fn get(&self, layout: &Layout, handle: Handle) -> Result<Arc<Block>> {
-        let (at, len) = (handle.offset, layout.stored_len(handle)?);
-        self.0.check(at, len)?;
-        let lent = LentBlock { file: Arc::clone(&self.0), at, len };
+        let lent = self.0.lend(handle.offset, layout.stored_len(handle)?)?;
         layout.lend(handle, lent, Role::Data).map(Arc::new)
     }
 }
@@ -47,7 +32,7 @@ mod tests {
     use sst::{Compression, EntryKind, SEQ_MAX, Writer, WriterOptions};
 
     use super::super::desc::TableDesc;
-    use super::super::memory::PmTables;
+    use super::super::memory::{PmPercent, PmRooms};
     use super::super::room::FileRoom;
     use super::super::space::{NewTable, TableSpace};
     use super::super::table::Table;
@@ -76,7 +61,8 @@ mod tests {
         let format = Format { zone_len: ZONE, manifest_len: 512 };
         let pool = Pool::create(Arc::clone(&region), format, 7, b"").expect("pool");
         let media = Arc::new(Media::new(pool, Arc::clone(&region), None));
-        let memory = PmTables::new(&media, &Arc::new(PendingFree::default()), 100, 512);
+        let percent = PmPercent { tables: 100, values: 0 };
+        let memory = PmRooms::new(&media, &Arc::new(PendingFree::default()), percent, 512);
         memory.restrict(12 * ZONE, 2);
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
@@ -94,7 +80,7 @@ mod tests {
         }
         let (bytes, summary) = writer.finish().expect("finish");
         let memory = tables.memory.as_ref().expect("memory");
-        let extent = memory.write(&bytes).expect("room");
+        let extent = memory.tables.write(&bytes).expect("room");
         let desc = TableDesc {
             tier: 0,
             id,
@@ -156,7 +142,7 @@ mod tests {
     fn a_block_keeps_the_extent_of_its_table() {
         let Made { region: _, tables, table } = placed(Compression::None);
         let hit = table.open().expect("open").get(&7_u32.to_be_bytes(), SEQ_MAX).expect("get");
-        let taken = || tables.memory.as_ref().expect("memory").taken();
+        let taken = || tables.memory.as_ref().expect("memory").tables.taken();
         let before = taken();
         table.set_dropped();
         drop(table);

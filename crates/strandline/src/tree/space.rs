@@ -1,5 +1,5 @@
-//! The space of a table: a file, or an extent of the pool. It is one owned value, from the first byte that is written, over
-//! the compaction that installs the table, to the table itself. Its drop frees the space once, after the last holder
+//! The space of a table or value file: a file, or an extent of the pool. It is one owned value, from the first byte that is written, over
+//! the compaction that installs it, to the table itself. Its drop frees the space once, after the last holder
 //! (I-TREE-4). A [`TableDesc`] only names it.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pool::Extent;
 
 use super::desc::TableDesc;
 use super::memory::PmExtent;
-use super::names::FilePlace;
+use super::names::{FileName, FilePlace};
 use super::room::Writes;
 use super::tables::Tables;
 use super::value_file::ValueFile;
@@ -26,7 +26,7 @@ pub(crate) struct NewTable {
     pub reads: u64,
 }
 
-/// The file or extent of a table, or the file of values.
+/// The file or extent of a table or of values.
 pub(crate) struct TableSpace {
     place: FilePlace,
     tables: Arc<Tables>,
@@ -55,7 +55,7 @@ impl TableSpace {
         }
     }
 
-    /// As [`TableSpace::file`], of a table in persistent memory.
+    /// As [`TableSpace::file`], in persistent memory.
     pub(crate) fn with_memory(mut self, memory: PmExtent) -> TableSpace {
         self.memory = Some(memory);
         self
@@ -101,7 +101,7 @@ impl TableSpace {
             let tier = self.tables.tiers.get(self.place.tier);
             tier.into_iter().for_each(|tier| tier.note_going(self.counted));
         }
-        if named && frees_early() {
+        if named && frees_early(self.place.name) {
             self.memory.iter().for_each(PmExtent::plant_free);
         }
         named
@@ -116,7 +116,7 @@ impl Drop for TableSpace {
         } else {
             let going = if *self.going.get_mut() { self.counted } else { 0 };
             self.tables.add_dead(self.place, self.counted, going);
-            if frees_early() {
+            if frees_early(self.place.name) {
                 memory.into_iter().for_each(PmExtent::leave);
             }
         }
@@ -124,7 +124,14 @@ impl Drop for TableSpace {
     }
 }
 
-/// Planted bugs: an extent goes when its table is marked, not with the last reader.
-fn frees_early() -> bool {
-    planted::is(Bug::FreePmTableBeforeEdit) || planted::is(Bug::FreeMovedPmTable)
+/// Planted bugs: an extent goes when what is in it is marked, not with the last reader.
+fn frees_early(name: FileName) -> bool {
+    match name {
+        FileName::Table(_) => {
+            planted::is(Bug::FreePmTableBeforeEdit) || planted::is(Bug::FreeMovedPmTable)
+        }
+        FileName::Values(_) => {
+            planted::is(Bug::FreePmValuesBeforeEdit) || planted::is(Bug::FreeReadPmValues)
+        }
+    }
 }

@@ -63,7 +63,7 @@ impl Table {
 
     /// Its file, or the pool.
     pub(crate) fn lies_in(&self) -> PathBuf {
-        let pool = self.tables().memory.as_ref().map(|memory| memory.pool());
+        let pool = self.tables().memory.as_ref().map(|memory| memory.tables.pool());
         self.path().or(pool).unwrap_or_default()
     }
 
@@ -94,7 +94,7 @@ impl Table {
         };
         let is_kept = !planted::is(Bug::FreeLentPmTable);
         let hold = is_kept.then(|| Arc::clone(&self.space));
-        memory.open(self.desc.id, extent, self.desc.len, hold).map(Some)
+        memory.tables.open(self.desc.id, extent, self.desc.len, hold).map(Some)
     }
 
     /// What the manifest says of it where it stands in `level`.

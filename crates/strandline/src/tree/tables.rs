@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
+use pool::Extent;
 use ssd::{Append, Fs};
 
 use super::desc::{TableDesc, ValueFileDesc};
-use super::memory::PmTables;
+use super::memory::PmRooms;
 use super::names::{FileName, FilePlace};
 use super::owner::{self, DirClaim};
 use super::room::{FileRoom, Writes};
@@ -68,8 +69,8 @@ pub(crate) struct Tables {
     pub table_dir: TableDir,
     /// All directories, fastest first.
     pub tiers: Tiers,
-    /// Tables in persistent memory, if there may be any.
-    pub memory: Option<Arc<PmTables>>,
+    /// Room in persistent memory, if there may be any.
+    pub memory: Option<PmRooms>,
     pub cache: StoreCache,
     /// Room for files.
     pub room: FileRoom,
@@ -111,9 +112,9 @@ impl Tables {
         }
     }
 
-    /// The same, with tables in persistent memory.
-    pub(crate) fn with_memory(self, memory: PmTables) -> Tables {
-        Tables { memory: Some(Arc::new(memory)), ..self }
+    /// The same, with room in persistent memory.
+    pub(crate) fn with_memory(self, memory: PmRooms) -> Tables {
+        Tables { memory: Some(memory), ..self }
     }
 
     /// The same, with its files in these directories, the own one among them.
@@ -221,17 +222,35 @@ impl Tables {
         hold: Option<Arc<TableSpace>>,
     ) -> Result<Arc<dyn ssd::Read>> {
         match (desc.extent, &self.memory) {
-            (Some(extent), Some(memory)) => Ok(memory.open(desc.id, extent, desc.len, hold)?),
+            (Some(extent), Some(memory)) => {
+                Ok(memory.tables.open(desc.id, extent, desc.len, hold)?)
+            }
             _ => self.open_file(desc.file_place()),
         }
     }
 
     /// Counts, at an open, a value file that the manifest names.
-    pub(crate) fn claim_values(self: &Arc<Tables>, desc: &ValueFileDesc) -> Arc<ValueFile> {
-        let mut space = TableSpace::file(self, desc.place());
+    pub(crate) fn claim_values(self: &Arc<Tables>, desc: &ValueFileDesc) -> Result<Arc<ValueFile>> {
+        let space = self.claim_space(desc.file_place(), desc.extent, desc.len)?;
+        Ok(Arc::new(ValueFile::new(desc.clone(), space)))
+    }
+
+    /// Counts, at an open, what the manifest names.
+    fn claim_space(
+        self: &Arc<Tables>,
+        place: FilePlace,
+        extent: Option<Extent>,
+        len: u64,
+    ) -> Result<TableSpace> {
+        let mut space = TableSpace::file(self, place);
         space.set_named();
-        space.count(desc.len);
-        Arc::new(ValueFile::new(desc.clone(), space))
+        match (extent, &self.memory) {
+            (Some(extent), Some(memory)) => {
+                space = space.with_memory(memory.room_of(place.name).claim(extent)?);
+            }
+            _ => space.count(len),
+        }
+        Ok(space)
     }
 
     /// All files that are there, of all tiers.
@@ -255,7 +274,8 @@ impl Tables {
             // One that cannot be opened takes its values only.
             let Ok(file) = self.open_file(place) else { continue };
             let len = file.len();
-            files.push(self.claim_values(&ValueFileDesc { id, tier, len, sum: 0, values: 0 }));
+            let desc = ValueFileDesc { id, extent: None, tier, len, sum: 0, values: 0 };
+            files.push(self.claim_values(&desc)?);
         }
         Ok(ValueFiles::loose(files))
     }
@@ -266,12 +286,7 @@ impl Tables {
         desc: &TableDesc,
         values: &BTreeMap<u64, Arc<ValueFile>>,
     ) -> Result<NewTable> {
-        let mut space = TableSpace::file(self, desc.file_place());
-        space.set_named();
-        match (desc.extent, &self.memory) {
-            (Some(extent), Some(memory)) => space = space.with_memory(memory.claim(extent)?),
-            _ => space.count(desc.len),
-        }
+        let space = self.claim_space(desc.file_place(), desc.extent, desc.len)?;
         // The manifest names no table without the value files that it refers to.
         let values = desc.values.iter().filter_map(|share| values.get(&share.file).cloned());
         Ok(NewTable { desc: desc.clone(), space, values: values.collect(), reads: 0 })

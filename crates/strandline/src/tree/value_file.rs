@@ -1,10 +1,10 @@
 //! Value files: values apart from their keys, which tables refer to. Each is written whole, in key order, by one part of a
-//! compaction, and never changed.
+//! compaction, and never changed. It is a file, or lies in persistent memory, where its values are read in their place.
 //!
 //! **I-VALUE-1** An edit that names a table comes after the value files that the table refers to are whole, synced and
-//! verified, and so is their directory; the first such edit names them.
+//! verified, and so is their directory, or fenced and verified; the first such edit names them.
 //! **I-VALUE-2** What is live in a value file is what tables refer to, and counted from them alone.
-//! **I-VALUE-3** A value file is removed only after the edit that drops the last table that refers to it is durable and the
+//! **I-VALUE-3** A value file is removed, and its extent is free, only after the edit that drops the last table that refers to it is durable and the
 //! last reader of all such tables left. So references need no reader's rule of their own.
 
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use sst::{Block, EntryKind, Hit, Role, ValueRef};
 
 use super::blocks::File;
 use super::desc::{ValueFileDesc, ValueShare};
+use super::memory::{PmFile, PmRoom};
 use super::space::TableSpace;
 use super::table::Table;
 use crate::cache::BlockKey;
@@ -28,15 +29,22 @@ use crate::ttl::value_of;
 /// A value file; it goes with its last holder once no table that an edit names refers to it (I-VALUE-3).
 pub(crate) struct ValueFile {
     pub desc: ValueFileDesc,
-    space: TableSpace,
+    space: Arc<TableSpace>,
     /// Tables that durable edits name and that refer to it.
     tables: AtomicU64,
-    open: OnceLock<File>,
+    open: OnceLock<OpenValues>,
+}
+
+struct OpenValues {
+    file: File,
+    /// The same, where it lies in persistent memory.
+    placed: Option<Arc<PmFile>>,
 }
 
 impl ValueFile {
     pub(crate) fn new(desc: ValueFileDesc, space: TableSpace) -> ValueFile {
-        ValueFile { desc, space, tables: AtomicU64::new(0), open: OnceLock::new() }
+        let (space, tables, open) = (Arc::new(space), AtomicU64::new(0), OnceLock::new());
+        ValueFile { desc, space, tables, open }
     }
 
     /// A durable edit names one more table that refers to it.
@@ -60,7 +68,12 @@ impl ValueFile {
     pub(crate) fn plant_remove(&self) {
         let tables = self.space.tables();
         tables.cache.purge(self.desc.id);
-        let _gone = tables.remove(self.desc.place());
+        let _gone = self.desc.place().map(|place| tables.remove(place));
+    }
+
+    /// A planted bug: its extent goes although an edit names it.
+    pub(crate) fn plant_free(&self) {
+        let _was_named = self.space.set_dropped();
     }
 
     /// Tables that durable edits name and that refer to it.
@@ -73,8 +86,30 @@ impl ValueFile {
         self.tables() > 0
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
-        self.space.tables().path(self.desc.place())
+    /// Its file, if it is one.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.desc.place().map(|place| self.space.tables().path(place))
+    }
+
+    /// Its file, or the pool.
+    pub(crate) fn lies_in(&self) -> PathBuf {
+        let pool = self.room().map(|room| room.pool());
+        self.path().or(pool).unwrap_or_default()
+    }
+
+    /// Offset of its first byte in its file, or in the pool.
+    pub(crate) fn start(&self) -> u64 {
+        self.desc.extent.map_or(0, |extent| extent.at.get())
+    }
+
+    /// Whether it lies in persistent memory.
+    #[inline]
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.desc.extent.is_some()
+    }
+
+    fn room(&self) -> Option<&Arc<PmRoom>> {
+        self.space.tables().memory.as_ref().map(|memory| &memory.values)
     }
 
     /// Its bytes.
@@ -82,6 +117,11 @@ impl ValueFile {
     /// # Errors
     /// `Corruption` if the file is missing, or has another length.
     pub(crate) fn file(&self) -> Result<&File> {
+        Ok(&self.opened()?.file)
+    }
+
+    #[inline]
+    fn opened(&self) -> Result<&OpenValues> {
         match self.open.get() {
             Some(open) => Ok(open),
             None => self.open_now(),
@@ -89,15 +129,21 @@ impl ValueFile {
     }
 
     #[cold]
-    fn open_now(&self) -> Result<&File> {
+    fn open_now(&self) -> Result<&OpenValues> {
+        if let (Some(extent), Some(room)) = (self.desc.extent, self.room()) {
+            let hold = Some(Arc::clone(&self.space));
+            let placed = room.open(self.desc.id, extent, self.desc.len, hold)?;
+            let file = File(Arc::clone(&placed) as Arc<dyn ssd::Read>);
+            return Ok(self.open.get_or_init(|| OpenValues { file, placed: Some(placed) }));
+        }
         let lost = |what: &str| {
             let text = format!(
                 "{} {what}; restore it, or save the rest with `strandline repair`",
-                self.path().display()
+                self.name()
             );
             Error::corruption("open", text)
         };
-        let file = self.space.tables().open_file(self.desc.place());
+        let file = self.space.tables().open_file(self.desc.file_place());
         let file = file.map_err(|error| match error.kind() {
             ErrorKind::NotFound => lost("is missing"),
             _ => error,
@@ -105,7 +151,7 @@ impl ValueFile {
         if file.len() != self.desc.len {
             return Err(lost(&format!("has {} bytes instead of {}", file.len(), self.desc.len)));
         }
-        Ok(self.open.get_or_init(|| File(file)))
+        Ok(self.open.get_or_init(|| OpenValues { file: File(file), placed: None }))
     }
 
     /// Where in the file the record of a value lies.
@@ -117,11 +163,40 @@ impl ValueFile {
         range.ok_or_else(|| of.damaged(&self.name(), "no record lies there"))
     }
 
-    /// The value of `key`, from the block cache or through it.
+    /// The value of `key` where it lies, if that is persistent memory: the block cache does not have it, and it is copied only if
+    /// it is compressed. All of its record is read and verified.
+    pub(crate) fn in_place(&self, key: &[u8], of: &ValueRef) -> Result<Option<StoredValue>> {
+        let Some(placed) = &self.opened()?.placed else { return Ok(None) };
+        let record = self.record(key, of)?;
+        let lent = placed.lend(record.start, (record.end - record.start) as usize)?;
+        let block = of.lend(key, lent, || self.name())?;
+        Ok(Some(StoredValue::in_block(key, of, Arc::new(block))))
+    }
+
+    /// The record of the value of `key` where it lies, if that is persistent memory.
+    pub(crate) fn record_in_place(&self, key: &[u8], of: &ValueRef) -> Result<Option<&[u8]>> {
+        let Some(placed) = &self.opened()?.placed else { return Ok(None) };
+        let record = self.record(key, of)?;
+        placed.read(record.start, (record.end - record.start) as usize).map(Some)
+    }
+
+    /// The value of `key`, where it lies, or from the block cache or through it.
     pub(crate) fn get(&self, key: &[u8], of: &ValueRef) -> Result<StoredValue> {
+        if self.is_in_memory()
+            && let Some(value) = self.in_place(key, of)?
+        {
+            return Ok(value);
+        }
         let cache = &self.space.tables().cache.cache;
         let block = cache.get(self.cache_key(of), Role::Value, || self.load(key, of))?;
         Ok(StoredValue::in_block(key, of, block))
+    }
+
+    /// A hint that the value of `key` will be read.
+    fn will_need(&self, key: &[u8], of: &ValueRef) {
+        if let (Ok(file), Some(record)) = (self.file(), of.record(key.len())) {
+            file.0.will_need(record.start, record.end - record.start);
+        }
     }
 
     /// The value of `key`, if the block cache has it.
@@ -177,7 +252,10 @@ impl ValueFile {
 
     /// What messages call it.
     pub(crate) fn name(&self) -> String {
-        self.path().display().to_string()
+        match (self.desc.extent, self.room()) {
+            (Some(extent), Some(room)) => room.name(self.desc.id, extent),
+            _ => self.space.tables().path(self.desc.file_place()).display().to_string(),
+        }
     }
 }
 
@@ -303,7 +381,7 @@ impl ValueFiles {
     }
 
     /// Puts the values themselves in the place of references, those of keys that are looked up together. What the block cache
-    /// does not have of one file is read at the same time.
+    /// does not have of one file is read at the same time; of several in persistent memory all are fetched ahead.
     pub(crate) fn fetch_many(&self, keys: &[&[u8]], found: &mut [Option<Found>]) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -315,6 +393,10 @@ impl ValueFiles {
                 && hit.kind == EntryKind::ValueRef
             {
                 let (file, of) = self.find(key, hit.value())?;
+                if file.is_in_memory() {
+                    file.will_need(key, &of);
+                    continue;
+                }
                 match file.cached(key, &of) {
                     Some(value) => found[no] = Some(Found::Table(value.into_hit(hit.seq))),
                     None => wanted.entry(of.file).or_default().push((no, of)),

@@ -1,5 +1,5 @@
 //! Reads many values in key order. A value file is in key order too, so a walk that asks for one record after the other gets more
-//! of the file at once, as [`super::scanned`] does with blocks.
+//! of the file at once, as [`super::scanned`] does with blocks. What lies in persistent memory is read in its place.
 
 use std::ops::Range;
 
@@ -61,6 +61,11 @@ impl ValueReader {
         stored: &[u8],
     ) -> Result<StoredValue> {
         let (file, of) = values.find(key, stored)?;
+        if file.is_in_memory()
+            && let Some(value) = file.in_place(key, &of)?
+        {
+            return Ok(value);
+        }
         if self.used_by == ValueUse::Scan
             && let Some(value) = file.cached(key, &of)
         {
@@ -80,13 +85,19 @@ impl ValueReader {
     }
 
     /// The record of the value of `key` that `stored` refers to, verified, and where it lies.
-    pub(crate) fn record(
-        &mut self,
-        values: &ValueFiles,
+    pub(crate) fn record<'r>(
+        &'r mut self,
+        values: &'r ValueFiles,
         key: &[u8],
         stored: &[u8],
-    ) -> Result<(ValueRef, &[u8])> {
+    ) -> Result<(ValueRef, &'r [u8])> {
         let (file, of) = values.find(key, stored)?;
+        if file.is_in_memory()
+            && let Some(bytes) = file.record_in_place(key, &of)?
+        {
+            file.verify(key, &of, bytes)?;
+            return Ok((of, bytes));
+        }
         let record = file.record(key, &of)?;
         let (at, len) = (record.start, (record.end - record.start) as usize);
         let walk = self.walk(of.file);

@@ -6,6 +6,7 @@ mod common;
 mod concurrent;
 mod drops;
 mod keyspace_options;
+mod keyspace_tiers;
 mod keyspaces;
 mod long_keys;
 mod operands;

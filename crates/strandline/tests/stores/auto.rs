@@ -132,14 +132,16 @@ fn a_log_without_room_is_refused() {
     assert!(open(10 * MIB).expect("made").properties().wal.is_some());
 }
 
-/// A directory without its own opinion: tables in persistent memory are asked for, and have to be somewhere.
+/// A directory without its own opinion: tables or values in persistent memory are asked for, and have to be somewhere.
 #[test]
-fn tables_in_persistent_memory_get_a_pool() {
-    let disk = on_disk();
-    let db = Db::open(disk.path().join("db"), small().pm_tables(40)).expect("made");
-    assert!(db.properties().wal.is_none(), "{}", db.pm_choice());
-    let refused = Db::open(disk.path().join("log"), small().pm_tables(40).pm(PmSource::Dram));
-    assert_eq!(kind_of(refused.map(drop)), ErrorKind::InvalidArgument);
+fn tables_and_values_in_persistent_memory_get_a_pool() {
+    for options in [small().pm_tables(40), small().pm_values(40)] {
+        let disk = on_disk();
+        let db = Db::open(disk.path().join("db"), options.clone()).expect("made");
+        assert!(db.properties().wal.is_none(), "{}", db.pm_choice());
+        let refused = Db::open(disk.path().join("log"), options.pm(PmSource::Dram));
+        assert_eq!(kind_of(refused.map(drop)), ErrorKind::InvalidArgument);
+    }
 }
 
 #[test]

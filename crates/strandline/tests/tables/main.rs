@@ -5,6 +5,7 @@ mod common;
 
 mod level0;
 mod pm_tables;
+mod pm_values;
 mod space;
 mod subranges;
 mod tiers;

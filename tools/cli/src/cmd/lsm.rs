@@ -110,10 +110,16 @@ fn rows(
     let files = &keyspace.value_files;
     if !files.is_empty() {
         let sum = |of: fn(&ValueFileProperties) -> u64| files.iter().map(of).sum::<u64>();
+        let in_memory = sum(|file| if file.pm_at.is_some() { file.bytes } else { 0 });
+        let place = match in_memory {
+            0 => String::new(),
+            bytes if bytes == sum(|file| file.bytes) => format!(", in {}", memory.word()),
+            bytes => format!(", {} in {}", human::bytes(bytes), memory.word()),
+        };
         row(
             "values",
             format!(
-                "{}, {} live",
+                "{}, {} live{place}",
                 human::plural(files.len() as u64, "value file"),
                 human::bytes(sum(|file| file.live_bytes))
             ),
@@ -212,11 +218,13 @@ fn files(
 }
 
 fn value_files(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
-    let heads = ["", "value file", "bytes", "live bytes", "values", "live values", "tables"];
+    let heads =
+        ["", "value file", "PM offset", "bytes", "live bytes", "values", "live values", "tables"];
     let mut rows = vec![heads.map(String::from).to_vec()];
     rows.extend(keyspace.value_files.iter().map(|file| {
         let figures = [file.bytes, file.live_bytes, file.values, file.live_values, file.tables];
-        let mut row = vec![String::new(), file.id.to_string()];
+        let at = file.pm_at.map_or_else(|| "-".into(), |at| at.to_string());
+        let mut row = vec![String::new(), file.id.to_string(), at];
         row.extend(figures.map(|figure| figure.to_string()));
         row
     }));
@@ -267,6 +275,7 @@ fn value_file_json(file: &ValueFileProperties) -> Value {
         "id": file.id,
         "path": file.path.display().to_string(),
         "tier": file.tier,
+        "pm_at": file.pm_at,
         "bytes": file.bytes,
         "live_bytes": file.live_bytes,
         "values": file.values,

@@ -203,9 +203,9 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
 fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), Failure> {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     out.line("levels")?;
-    let in_memory = match memory {
-        Memory::Persistent => "  in PM",
-        Memory::Dram => "  in DRAM",
+    let (in_memory, values) = match memory {
+        Memory::Persistent => ("  in PM", "  values in PM"),
+        Memory::Dram => ("  in DRAM", "  values in DRAM"),
     };
     let limit = if ssd.limit == 0 { "no limit".into() } else { both(ssd.limit) };
     if ssd.tiers.len() > 1 {
@@ -221,6 +221,7 @@ fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), F
         ("  directory", ssd.dir.display().to_string()),
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
         (in_memory, format!("{} of {}", both(ssd.pm_bytes), both(ssd.pm_limit))),
+        (values, format!("{} of {}", both(ssd.pm_value_bytes), both(ssd.pm_value_limit))),
         ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
         (
             "  looked up",
@@ -492,6 +493,8 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
         "tiers": ssd.tiers.iter().map(tier_json).collect::<Vec<Value>>(),
         "pm_bytes": ssd.pm_bytes,
         "pm_limit": ssd.pm_limit,
+        "pm_value_bytes": ssd.pm_value_bytes,
+        "pm_value_limit": ssd.pm_value_limit,
         "cache": {
             "budget": cache.budget,
             "charged": cache.charged,

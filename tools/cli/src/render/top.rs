@@ -191,9 +191,9 @@ impl Picture {
 
 fn fills(now: &Properties) -> Vec<Fill> {
     let used = now.pm_capacity.saturating_sub(now.pm_free);
-    let (pool, tables) = match Memory::of(now) {
-        Memory::Persistent => ("PM", "tables in PM"),
-        Memory::Dram => ("pool in DRAM", "tables in pool"),
+    let (pool, [tables, values]) = match Memory::of(now) {
+        Memory::Persistent => ("PM", ["tables in PM", "values in PM"]),
+        Memory::Dram => ("pool in DRAM", ["tables in pool", "values in pool"]),
     };
     let mut fills = vec![
         Fill { name: pool, used, limit: now.pm_capacity },
@@ -202,9 +202,9 @@ fn fills(now: &Properties) -> Vec<Fill> {
     if let Some(ssd) = &now.ssd {
         let SsdProperties { cache, .. } = ssd;
         fills.push(Fill { name: "block cache", used: cache.charged, limit: cache.budget });
-        if ssd.pm_limit > 0 {
-            fills.push(Fill { name: tables, used: ssd.pm_bytes, limit: ssd.pm_limit });
-        }
+        let of_tables = Fill { name: tables, used: ssd.pm_bytes, limit: ssd.pm_limit };
+        let of_values = Fill { name: values, used: ssd.pm_value_bytes, limit: ssd.pm_value_limit };
+        fills.extend([of_tables, of_values].into_iter().filter(|fill| fill.limit > 0));
         fills.push(Fill { name: "SSD", used: ssd.bytes, limit: ssd.limit });
     }
     fills

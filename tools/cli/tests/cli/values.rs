@@ -31,7 +31,10 @@ fn lsm_and_check_show_value_files() {
     let text = store.run(&["lsm"]).ok().text();
     assert!(text.contains("values") && text.contains("1 value file, 4.50 KiB live"), "{text}");
     let text = store.run(&["lsm", "--files"]).ok().text();
-    assert!(text.contains("value file  bytes  live bytes  values  live values  tables"), "{text}");
+    assert!(
+        text.contains("value file  PM offset  bytes  live bytes  values  live values  tables"),
+        "{text}"
+    );
     let text = store.run(&["check"]).ok().text();
     assert!(text.contains("1 value file with 3 values that tables refer to verified"), "{text}");
     let json = store.run(&["check", "--json"]).ok().json();
@@ -43,6 +46,33 @@ fn lsm_and_check_show_value_files() {
     assert!(ran.code != 0 && ran.text().contains(".blob"), "{}", ran.text());
     store.run(&["get", "key0"]).failed(3, ".blob");
     assert_eq!(store.run(&["get", "key1"]).ok().text().trim_end().len(), 1500);
+}
+
+#[test]
+fn values_in_the_pool_are_shown_and_read() {
+    let store = Store::new();
+    let sizes = ["--pm-size", "8M", "--zone-size", "32K"];
+    let options = [&OPTIONS[..], &sizes[..], &["--pm-values", "40"]].concat();
+    let lines: String = (0..300).map(|no| format!("key{no:03}\t{}\n", "v".repeat(1500))).collect();
+    store.run_with(&[&["load", "--create"][..], &options].concat(), lines).ok();
+    store.run(&[&["compact"][..], &options].concat()).ok();
+    let json = store.run(&["lsm", "--json"]).ok().json()["keyspaces"][0]["value_files"].clone();
+    let files = json.as_array().expect("files");
+    assert!(files.len() > 10 && files.iter().all(|file| !file["pm_at"].is_null()), "{json}");
+    assert!(files[0]["path"].as_str().is_some_and(|path| path.ends_with("pool")), "{json}");
+    let at = files[0]["pm_at"].to_string();
+    let text = store.run(&["lsm", "--files"]).ok().text();
+    assert!(text.contains("KiB live, in PM") && text.contains(&at), "{text}");
+    let text = store.run(&["manifest"]).ok().text();
+    assert!(text.contains(&format!("tables in persistent memory at {at}\n")), "{text}");
+    let stats = store.run(&["stats", "--json"]).ok().json();
+    assert!(stats["ssd"]["pm_value_bytes"].as_u64() > Some(300 * 1500), "{stats}");
+    assert_eq!(stats["ssd"]["pm_bytes"], 0);
+    assert!(store.run(&["stats"]).ok().text().contains("  values in PM"));
+    let text = store.run(&["check"]).ok().text();
+    assert!(text.contains("300 values that tables refer to verified"), "{text}");
+    assert_eq!(store.run(&["get", "key007"]).ok().text().trim_end().len(), 1500);
+    store.run(&["get", "key007", "--pm-values", "50", "--pm-tables", "50"]).failed(2, "together");
 }
 
 #[test]

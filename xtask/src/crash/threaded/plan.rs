@@ -43,6 +43,7 @@ const ENGINE: Engine = Engine {
     value_files_min: 0,
     value_space: 150,
     pm_tables: 0,
+    pm_values: 0,
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,

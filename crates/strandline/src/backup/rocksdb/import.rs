@@ -259,6 +259,7 @@ impl Import<'_> {
             level: LEVELS as u8,
             site: FileSite::default(),
             tier: OutputTier::Ssd,
+            values_tier: OutputTier::Ssd,
             writes: Writes::Levels,
             table_bytes: self.options.table_bytes,
             cuts: Arc::from([]),
@@ -309,8 +310,9 @@ impl Import<'_> {
                 copy(&**self.fs, &*source, &to)?;
             }
             let (len, sum) = (source.len(), sum(&*self.fs.open(&to)?)?);
-            let desc = ValueFileDesc { id: number, tier: place.tier, len, sum, values };
-            linked.insert(number, tables.claim_values(&desc));
+            let desc =
+                ValueFileDesc { id: number, extent: None, tier: place.tier, len, sum, values };
+            linked.insert(number, tables.claim_values(&desc)?);
         }
         Ok(linked)
     }

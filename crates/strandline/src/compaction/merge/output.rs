@@ -37,6 +37,8 @@ pub(crate) struct OutputOptions {
     pub keyspace_name: String,
     pub level: u8,
     pub tier: OutputTier,
+    /// That of its value files.
+    pub values_tier: OutputTier,
     /// The tier that its files belong in.
     pub site: FileSite,
     /// The purpose of the room in files that it takes.
@@ -106,7 +108,7 @@ impl Output {
         ranges: Ranges,
         values: MergeValues,
     ) -> Output {
-        let sink = SinkOptions { tier: OutputTier::Ssd, ..options.sink() };
+        let sink = SinkOptions { tier: options.values_tier, ..options.sink() };
         Output {
             values: ValueOutput::new(tables, options.keyspace, sink, values),
             tables: Arc::clone(tables),

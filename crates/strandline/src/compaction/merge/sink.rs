@@ -1,8 +1,8 @@
-//! Takes the bytes of a table: into a file at once, in the tier where it belongs or the next with room, or, if the table belongs in
-//! persistent memory, into a buffer that becomes an extent when the table ends.
+//! Takes the bytes of a table or value file: into a file at once, in the tier where it belongs or the next with room, or, if it
+//! belongs in persistent memory, into a buffer that becomes an extent at its end.
 //!
 //! An extent is so taken once, of the right length, and written and fenced by one thread, whichever threads carried the
-//! merge on (I-PM-3). A table that outgrows the longest extent, or finds no room at its end, goes to a file after all.
+//! merge on (I-PM-3). What outgrows the longest extent, or finds no room at its end, goes to a file after all.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use sst::{Sink, WriterOptions};
 
 use crate::compaction::policy::placement::{self, OutputTier};
 use crate::throttle::rate::RateLimit;
-use crate::tree::memory::PmTables;
+use crate::tree::memory::PmRoom;
 use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
@@ -53,6 +53,8 @@ pub(crate) struct TableSink {
     place: FilePlace,
     space: TableSpace,
     to: To,
+    /// It was to go to persistent memory, and became longer than what lies there.
+    outgrew: bool,
     /// Where it was to go.
     belongs: FileTier,
     /// Bytes that the file has.
@@ -65,10 +67,10 @@ pub(crate) struct TableSink {
 
 enum To {
     File(Box<dyn Append>),
-    Memory(Arc<PmTables>),
+    Memory(Arc<PmRoom>),
 }
 
-/// A table that is durable.
+/// A table or value file that is durable.
 pub(crate) struct WrittenTable {
     /// Checksum of all its bytes.
     pub sum: u64,
@@ -84,7 +86,8 @@ impl TableSink {
     ) -> Result<TableSink> {
         let SinkOptions { tier, to: to_tier, expected, writes, rate } = options;
         let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
-        let has_room = |memory: &&Arc<PmTables>| memory.has_room(expected.min(memory.len_max()));
+        let room = memory.map(|memory| memory.room_of(name));
+        let has_room = |room: &&Arc<PmRoom>| room.has_room(expected.min(room.len_max()));
         // If anything fails from here on, its drop removes the file.
         let in_tier = match &to_tier {
             FileTier::Site(site) => tables.tiers.place(site, expected).no(),
@@ -92,8 +95,8 @@ impl TableSink {
         };
         let place = FilePlace { tier: in_tier, name };
         let space = TableSpace::file(tables, place);
-        let to = match memory.filter(has_room) {
-            Some(memory) => To::Memory(Arc::clone(memory)),
+        let to = match room.filter(has_room) {
+            Some(room) => To::Memory(Arc::clone(room)),
             None => To::File(tables.create(place)?),
         };
         Ok(TableSink {
@@ -104,6 +107,7 @@ impl TableSink {
             written: 0,
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
+            outgrew: false,
             sum: Sum::default(),
             writes,
             rate,
@@ -114,7 +118,20 @@ impl TableSink {
     pub(crate) fn cut_at(&self, table_bytes: u64) -> u64 {
         match &self.to {
             To::File(_) => table_bytes,
-            To::Memory(memory) => placement::cut_at(table_bytes, memory.len_max()),
+            To::Memory(room) => placement::cut_at(table_bytes, room.len_max()),
+        }
+    }
+
+    /// Whether it goes to persistent memory, unless it finds no room there in the end.
+    pub(crate) fn is_for_memory(&self) -> bool {
+        matches!(self.to, To::Memory(_))
+    }
+
+    /// Whether so many bytes are too long for where it was to go.
+    pub(crate) fn is_too_long(&self, len: u64) -> bool {
+        match &self.to {
+            To::File(_) => self.outgrew,
+            To::Memory(room) => len > room.len_max(),
         }
     }
 
@@ -122,12 +139,16 @@ impl TableSink {
     pub(crate) fn form(&self, options: WriterOptions) -> WriterOptions {
         match &self.to {
             To::File(_) => options,
-            To::Memory(memory) => memory.form(options),
+            To::Memory(_) => match &self.tables.memory {
+                Some(memory) => memory.form(options),
+                None => options,
+            },
         }
     }
 
     fn flush(&mut self) -> Result<()> {
-        if let To::Memory(_) = &self.to {
+        if let To::Memory(room) = &self.to {
+            self.outgrew = self.buffer.len() as u64 > room.len_max();
             self.to = To::File(self.tables.create(self.place)?);
         }
         self.space.take(self.buffer.len() as u64, self.writes)?;
@@ -197,8 +218,8 @@ impl TableSink {
             FileName::Values(_) => planted::is(Bug::SkipValueSync),
         };
         let sum = self.sum.value();
-        if let To::Memory(memory) = &self.to
-            && let Some(extent) = memory.write(&self.buffer)
+        if let To::Memory(room) = &self.to
+            && let Some(extent) = room.write(&self.buffer)
         {
             self.charge_rate();
             return Ok(WrittenTable { sum, space: self.space.with_memory(extent) });
@@ -219,7 +240,7 @@ impl Sink for TableSink {
         self.buffer.extend_from_slice(bytes);
         let most = match &self.to {
             To::File(_) => BUFFER,
-            To::Memory(memory) => memory.len_max() as usize + 1,
+            To::Memory(room) => room.len_max() as usize + 1,
         };
         if self.buffer.len() >= most {
             self.flush()?;
@@ -243,6 +264,7 @@ mod tests {
     use crate::cache::StoreCache;
     use crate::record::store::Media;
     use crate::record::zone::PendingFree;
+    use crate::tree::memory::{PmPercent, PmRooms};
     use crate::tree::room::FileRoom;
     use crate::tree::tables::TableDir;
 
@@ -254,7 +276,8 @@ mod tests {
         let format = Format { zone_len: ZONE, manifest_len: 512 };
         let pool = Pool::create(Arc::clone(&region), format, 7, b"").expect("pool");
         let media = Arc::new(Media::new(pool, region, None));
-        let memory = PmTables::new(&media, &Arc::new(PendingFree::default()), 100, 512);
+        let percent = PmPercent { tables: 100, values: 0 };
+        let memory = PmRooms::new(&media, &Arc::new(PendingFree::default()), percent, 512);
         memory.restrict(most, 2);
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         fs.create_dir_all(Path::new("/sst")).expect("directory");
@@ -285,7 +308,7 @@ mod tests {
         let mut read = vec![0; len];
         match (written.space.extent(), &tables.memory) {
             (Some(extent), Some(memory)) => {
-                let file = memory.open(id, extent, len as u64, None).expect("open");
+                let file = memory.tables.open(id, extent, len as u64, None).expect("open");
                 file.read_at(0, &mut read).expect("read");
                 assert!(file.read_at(1, &mut read).is_err(), "beyond its end");
             }
@@ -316,7 +339,7 @@ mod tests {
         let mut spaces = vec![written(&all, OutputTier::Ssd, 300)];
         spaces.extend(lens.map(|len| written(&all, OutputTier::Memory, len)));
         assert_eq!(in_memory(&spaces), [false, true, true, false, false]);
-        let memory = all.memory.as_ref().expect("memory");
+        let memory = &all.memory.as_ref().expect("memory").tables;
         assert_eq!(memory.taken(), 512 + ZONE);
         drop(spaces);
         assert_eq!(memory.taken(), 0, "given back with the tables");
@@ -325,13 +348,13 @@ mod tests {
         let spaces: Vec<_> = (0..10).map(|_| written(&some, OutputTier::Memory, 3000)).collect();
         let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert_eq!(fit, 3, "each counts for a zone");
-        assert_eq!(some.memory.as_ref().expect("memory").count(), 3);
+        assert_eq!(some.memory.as_ref().expect("memory").tables.count(), 3);
 
         let free = tables(100 * ZONE);
         let spaces: Vec<_> = (0..30).map(|_| written(&free, OutputTier::Memory, 3000)).collect();
         let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert!(fit > 8, "{fit}");
-        let memory = free.memory.as_ref().expect("memory");
+        let memory = &free.memory.as_ref().expect("memory").tables;
         assert!(!memory.has_room(1), "what must stay free does");
     }
 }

@@ -11,6 +11,7 @@ use crate::compaction::merge::sink::{SinkOptions, TableSink};
 use crate::tree::desc::ValueFileDesc;
 use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
+use crate::tree::tiers::OWN;
 use crate::tree::value_file::{StoredValue, ValueFile, ValueFiles};
 use crate::tree::value_reader::{ValueReader, ValueUse};
 use crate::tree::verify;
@@ -138,19 +139,29 @@ impl ValueOutput {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<ValueRef> {
-        self.writer()?.add(key, value)
+        self.writer(key.len() + value.len())?.add(key, value)
     }
 
-    /// Takes the record that an entry refers to over as it is, if its value is stored as those of the file under way are.
+    /// Takes the record that an entry refers to over as it is, if its value is stored as those of the file under way are. What
+    /// persistent memory has is not compressed, and a file may want it so.
     fn take_over(&mut self, key: &[u8], reference: &[u8]) -> Result<Option<ValueRef>> {
-        self.writer()?;
+        let (file, of) = self.merge.files.find(key, reference)?;
+        let leaves = file.is_in_memory() && self.merge.compression != Compression::None;
+        let writer = self.writer(key.len().saturating_add(of.len as usize))?;
+        if leaves && !writer.sink().is_for_memory() {
+            return Ok(None);
+        }
         let (of, record) = self.reader.record(&self.merge.files, key, reference)?;
         self.open.as_mut().map_or(Ok(None), |writer| writer.add_record(&of, record))
     }
 
-    /// The file under way.
-    fn writer(&mut self) -> Result<&mut ValueWriter<TableSink>> {
-        if self.open.as_ref().is_some_and(|open| open.len() >= self.merge.file_bytes) {
+    /// The file under way, for a record with so many bytes of key and stored value.
+    fn writer(&mut self, coming: usize) -> Result<&mut ValueWriter<TableSink>> {
+        let is_full = |open: &ValueWriter<TableSink>| {
+            let outgrows = open.sink().is_too_long(open.len_with(coming as u64));
+            open.len() >= self.merge.file_bytes || !open.is_empty() && outgrows
+        };
+        if self.open.as_ref().is_some_and(is_full) {
             self.end_file()?;
         }
         let writer = match self.open.take() {
@@ -158,7 +169,12 @@ impl ValueOutput {
             None => {
                 let id = self.tables.take_id();
                 let sink = TableSink::new(&self.tables, FileName::Values(id), self.sink.clone())?;
-                let MergeValues { compression, compression_level, .. } = self.merge;
+                let MergeValues { compression_level, .. } = self.merge;
+                // What is read where it lies is what is stored.
+                let compression = match sink.is_for_memory() {
+                    true => Compression::None,
+                    false => self.merge.compression,
+                };
                 ValueWriter::new(sink, id, self.keyspace, compression, compression_level)
             }
         };
@@ -175,9 +191,11 @@ impl ValueOutput {
         let id = writer.file();
         let (sink, summary) = writer.finish()?;
         let written = sink.end()?;
+        let extent = written.space.extent();
         let desc = ValueFileDesc {
             id,
-            tier: written.space.place().tier,
+            extent,
+            tier: if extent.is_some() { OWN } else { written.space.place().tier },
             len: summary.len,
             sum: written.sum,
             values: summary.values,

@@ -1,17 +1,18 @@
-//! Where a table goes: a pure function from its level and the state of persistent memory to a tier.
+//! Where tables and values go: a pure function from the level and the state of persistent memory to a tier.
 //!
 //! What lies above the base gathers and is soon merged again, and the base is merged with what gathered; levels below it
-//! hold most of the data and change slowly. So the upper ones are worth persistent memory, as far as there is any.
+//! hold most of the data and change slowly. So the upper ones are worth persistent memory, as far as there is any. Values that
+//! lie apart are of no level: they stay where they are written until they are collected.
 
 use crate::tree::desc::LEVELS;
 
 /// A table in persistent memory is cut when it has filled so many eighths of the longest: filter and index are yet to come.
 const FULL_EIGHTHS: u64 = 7;
 
-/// The tier of the tables of a compaction.
+/// The tier of the tables, or of the value files, of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputTier {
-    /// Persistent memory, each table as far as there is room for it.
+    /// Persistent memory, each as far as there is room for it.
     Memory,
     Ssd,
 }
@@ -25,6 +26,8 @@ pub(crate) struct Facts {
     pub base: usize,
     /// Bytes of persistent memory that tables may take.
     pub limit: u64,
+    /// Bytes of it that value files may take.
+    pub limit_of_values: u64,
     /// A writer waits for persistent memory.
     pub waited_for: bool,
 }
@@ -33,6 +36,14 @@ pub(crate) struct Facts {
 pub(crate) fn output_tier(facts: &Facts) -> OutputTier {
     let upper = facts.into <= facts.base && facts.into < LEVELS;
     match upper && facts.limit > 0 && !facts.waited_for {
+        true => OutputTier::Memory,
+        false => OutputTier::Ssd,
+    }
+}
+
+/// The tier of value files that are written.
+pub(crate) fn values_tier(facts: &Facts) -> OutputTier {
+    match facts.limit_of_values > 0 && !facts.waited_for {
         true => OutputTier::Memory,
         false => OutputTier::Ssd,
     }
@@ -55,7 +66,8 @@ mod tests {
 
     #[test]
     fn upper_levels_lie_in_persistent_memory() {
-        let facts = |into, base| Facts { into, base, limit: 1, waited_for: false };
+        let facts =
+            |into, base| Facts { into, base, limit: 1, limit_of_values: 0, waited_for: false };
         for (into, base, expected) in [
             (1, 6, OutputTier::Memory),
             (5, 6, OutputTier::Memory),
@@ -72,6 +84,10 @@ mod tests {
         }
         assert_eq!(output_tier(&Facts { limit: 0, ..facts(1, 6) }), OutputTier::Ssd);
         assert_eq!(output_tier(&Facts { waited_for: true, ..facts(1, 6) }), OutputTier::Ssd);
+        assert_eq!(values_tier(&facts(1, 6)), OutputTier::Ssd);
+        let both = Facts { limit_of_values: 1, ..facts(6, 1) };
+        assert_eq!((output_tier(&both), values_tier(&both)), (OutputTier::Ssd, OutputTier::Memory));
+        assert_eq!(values_tier(&Facts { waited_for: true, ..both }), OutputTier::Ssd);
     }
 
     #[test]

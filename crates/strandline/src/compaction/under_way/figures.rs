@@ -24,14 +24,16 @@ pub struct CompactionFigures {
     pub entries: u64,
     /// Bytes of tables that were read.
     pub read_bytes: u64,
-    /// Bytes of tables that were written to files.
+    /// Bytes of tables and value files that were written to files.
     pub written_bytes: u64,
-    /// Bytes of tables that were written to persistent memory.
+    /// Bytes of tables and value files that were written to persistent memory.
     pub pm_written_bytes: u64,
     /// Value files whose live values were written anew.
     pub collected: u64,
     /// Of `written_bytes`, those of value files.
     pub value_bytes: u64,
+    /// Of `pm_written_bytes`, those of value files.
+    pub pm_value_bytes: u64,
     /// Time from begin to end, all together.
     pub time: Duration,
 }

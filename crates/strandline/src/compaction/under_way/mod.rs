@@ -18,7 +18,7 @@ use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
 use crate::span::{BoundsRef, KeyBounds};
-use crate::tree::desc::ValueFileDesc;
+use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::space::NewTable;
 
 /// What is under way, and what went wrong last.
@@ -72,13 +72,15 @@ pub(crate) struct Compaction {
     pub(crate) told: OnceLock<ToldJob<CompactionBegun>>,
 }
 
-/// Bytes of tables that a compaction wrote.
-#[derive(Clone, Copy)]
+/// Bytes of tables and value files that a compaction wrote.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct WrittenBytes {
     files: u64,
     memory: u64,
     /// Of `files`, those of value files.
     values: u64,
+    /// Of `memory`, those of value files.
+    pm_values: u64,
 }
 
 impl WrittenBytes {
@@ -89,11 +91,19 @@ impl WrittenBytes {
 
 impl WrittenBytes {
     pub(crate) fn of(made: &[NewTable], values: &[ValueFileDesc]) -> WrittenBytes {
-        let (memory, files): (Vec<&NewTable>, _) =
-            made.iter().partition(|new| new.desc.extent.is_some());
-        let bytes = |tables: Vec<&NewTable>| tables.iter().map(|new| new.desc.len).sum();
-        let values = values.iter().map(|file| file.len).sum();
-        WrittenBytes { files: bytes(files) + values, memory: bytes(memory), values }
+        let mut written = WrittenBytes::default();
+        for TableDesc { extent, len, .. } in made.iter().map(|new| &new.desc) {
+            *(if extent.is_some() { &mut written.memory } else { &mut written.files }) += len;
+        }
+        for ValueFileDesc { extent, len, .. } in values {
+            match extent {
+                Some(_) => written.pm_values += len,
+                None => written.values += len,
+            }
+        }
+        written.memory += written.pm_values;
+        written.files += written.values;
+        written
     }
 }
 
@@ -170,6 +180,7 @@ impl Compaction {
         figures.collected += self.collected;
         figures.value_bytes += written.values;
         figures.pm_written_bytes += written.memory;
+        figures.pm_value_bytes += written.pm_values;
         figures.time += elapsed;
     }
 }

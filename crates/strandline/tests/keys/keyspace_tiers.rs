@@ -1,12 +1,10 @@
 //! Keyspaces that say where their files go: how they are placed, and in which of the store's tiers.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use common::{
-    Contents, Place, TempDir, assert_nothing_leaked, dump, noise, scattered, small_levels,
+use crate::common::{
+    self, Contents, Place, TempDir, assert_nothing_leaked, dump, noise, scattered, small_levels,
 };
 use ssd::Memory;
 use strandline::{
