@@ -326,41 +326,53 @@ fn a_batch_over_many_keyspaces_ends_in_a_full_store() {
 }
 
 /// Where files took more than a smaller limit allows, there was no room for any merge, and what was deleted stayed for ever.
-#[test]
-fn a_store_opened_with_a_limit_below_what_it_takes_comes_back_by_deleting() {
-    ends(|| {
+/// Opens stores of twice and four times the limit, deletes so many percent, and fills them again.
+fn comes_back_by_deleting(percent: u64, way: Way) {
+    ends(move || {
         for preset in PRESETS {
             let fresh = fill(
                 Place::new(POOL, Memory::default()).open(options(preset, FILES)).default_keyspace(),
                 0,
             );
-            // Of some, what is left takes the way below the limit in small steps.
-            for (percent, way) in [(100, Way::Keys), (100, Way::Range), (80, Way::Keys)] {
-                let times = if preset == PRESETS[0] { 4 } else { 2 };
-                let place = Place::new(POOL, Memory::default());
-                let open = |limit| place.open(options(preset, limit));
-                let count = fill(open(times * FILES).default_keyspace(), 0);
-                let what = format!("{preset}, {way:?}, {times} times the limit, {percent} percent");
-                let db = open(FILES);
-                let refused = db.put(b"key", b"value").expect_err("the files take too much");
-                assert_eq!(refused.kind(), ErrorKind::NoSpace, "{what}");
-                let deleted = count * percent / 100;
-                delete_all(&db, way, deleted).unwrap_or_else(|error| panic!("{what}: {error}"));
-                for round in 1..3 {
-                    let again = fill(db.default_keyspace(), round);
-                    let kept = count - deleted;
-                    assert!(
-                        (again + kept) * 100 >= fresh * TAKEN_AGAIN,
-                        "{what}: {fresh} puts in a new one, then {again}"
-                    );
-                    let files = db.properties().ssd.map_or(0, |ssd| ssd.bytes);
-                    assert!(files <= FILES, "{what}: {files} bytes of files");
-                    delete_all(&db, Way::Keys, again)
-                        .unwrap_or_else(|error| panic!("{what}: {error}"));
-                }
+            let times = if preset == PRESETS[0] { 4 } else { 2 };
+            let place = Place::new(POOL, Memory::default());
+            let open = |limit| place.open(options(preset, limit));
+            let count = fill(open(times * FILES).default_keyspace(), 0);
+            let what = format!("{preset}, {way:?}, {times} times the limit, {percent} percent");
+            let db = open(FILES);
+            let refused = db.put(b"key", b"value").expect_err("the files take too much");
+            assert_eq!(refused.kind(), ErrorKind::NoSpace, "{what}");
+            let deleted = count * percent / 100;
+            delete_all(&db, way, deleted).unwrap_or_else(|error| panic!("{what}: {error}"));
+            for round in 1..3 {
+                let again = fill(db.default_keyspace(), round);
+                let kept = count - deleted;
+                assert!(
+                    (again + kept) * 100 >= fresh * TAKEN_AGAIN,
+                    "{what}: {fresh} puts in a new one, then {again}"
+                );
+                let files = db.properties().ssd.map_or(0, |ssd| ssd.bytes);
+                assert!(files <= FILES, "{what}: {files} bytes of files");
+                delete_all(&db, Way::Keys, again).unwrap_or_else(|error| panic!("{what}: {error}"));
             }
         }
     });
+}
+
+#[test]
+fn a_store_opened_with_a_limit_below_what_it_takes_comes_back_by_deleting() {
+    comes_back_by_deleting(100, Way::Keys);
+}
+
+#[test]
+fn it_comes_back_by_deleting_a_range() {
+    comes_back_by_deleting(100, Way::Range);
+}
+
+/// What is left takes the way below the limit in small steps.
+#[test]
+fn it_comes_back_by_deleting_some() {
+    comes_back_by_deleting(80, Way::Keys);
 }
 
 /// A table that is larger than the limit is rewritten once enough of it is deleted.
