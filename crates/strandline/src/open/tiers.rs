@@ -216,7 +216,7 @@ pub(crate) fn numbered(
         dirs[at].no = match missed {
             Some(no) => *no,
             None => {
-                last += 1;
+                last = last.checked_add(1).ok_or_else(no_number_left)?;
                 last
             }
         };
@@ -227,6 +227,13 @@ pub(crate) fn numbered(
         }
     }
     Ok(dirs)
+}
+
+/// No store numbers so many directories.
+fn no_number_left() -> Error {
+    let text = "the manifest names tier 4294967295, behind which there is no number for a new directory; leave that out of tiers, or restore a \
+                copy of the store";
+    Error::corruption("open", text)
 }
 
 fn twice(one: &Path, other: &Path, no: u32) -> Error {
