@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,6 +145,14 @@ pub fn noise(i: u64, round: u64) -> Vec<u8> {
     let mut value = format!("{i}/{round} ").into_bytes();
     value.extend(std::iter::repeat_with(|| rng.next() as u8).take(120));
     value
+}
+
+/// Flips a bit of a file.
+pub fn flip(path: &Path, at: u64) {
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("read");
+    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
 }
 
 /// Zones and tables that nothing holds. Background work may be writing or about to clear some: it is given time.

@@ -1,11 +1,11 @@
 //! Tables of upper levels in persistent memory: what lies there, what it costs, and what becomes of it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{
-    Place, TempDir, assert_nothing_leaked, covers, dump, heap, kind_of, noise, scattered,
+    Place, TempDir, assert_nothing_leaked, covers, dump, flip, heap, kind_of, noise, scattered,
 };
 use base::planted::{self, Bug};
 use ssd::Memory;
@@ -352,14 +352,6 @@ fn stored(dir: &TempDir) -> (PathBuf, Contents, Vec<(u64, u64)>) {
     assert!(!tables.is_empty());
     drop(db);
     (path, model, tables)
-}
-
-fn flip(path: &Path, at: u64) {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("read");
-    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
 }
 
 #[test]

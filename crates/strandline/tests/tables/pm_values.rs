@@ -1,12 +1,12 @@
 //! Value files in persistent memory: what lies there, that every answer is the same, and what becomes of it.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::{
-    Contents, Place, TempDir, assert_nothing_leaked, covers, dump, heap, kind_of, numbered as key,
+    Contents, Place, TempDir, assert_nothing_leaked, covers, dump, flip, heap, kind_of,
+    numbered as key,
 };
 use base::planted::{self, Bug};
 use ssd::Memory;
@@ -414,13 +414,6 @@ fn stored(dir: &TempDir) -> (PathBuf, Contents, Vec<(u64, u64)>) {
     let values = values.collect();
     drop(db);
     (path, model, values)
-}
-
-fn flip(path: &Path, at: u64) {
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("open");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("read");
-    file.write_all_at(&[byte[0] ^ 0x10], at).expect("write");
 }
 
 #[test]
