@@ -95,9 +95,14 @@ impl Engine {
         if siting == **before {
             return Ok(());
         }
-        let options = KeyspaceOptions { placement: siting.placement, ..space.options.clone() };
-        let options = StoredOptions { options, tiers: siting.tiers.clone() };
-        self.room_for_options("set options", options_len(&options))?;
+        let stored = |siting: &Siting| StoredOptions {
+            options: KeyspaceOptions { placement: siting.placement, ..space.options.clone() },
+            tiers: siting.tiers.clone(),
+        };
+        let options = stored(&siting);
+        // They take the place of those before.
+        let more = options_len(&options).saturating_sub(options_len(&stored(&before)));
+        self.room_for_options("set options", more)?;
         let options = Box::new(options);
         let edit = self.edit(vec![VersionEdit::SetOptions { keyspace: space.id, options }])?;
         space.siting.store(Arc::new(siting));

@@ -94,11 +94,13 @@ fn check_slots(media: &Media, report: &mut CheckReport) {
 /// Each source of a keyspace by itself, then their order among each other.
 fn check_keyspace(engine: &Engine, space: &KeyspaceState, report: &mut CheckReport) {
     let media = &*engine.media;
-    for (level, table) in space.tree().tables() {
+    // Compactions may go on beside: tables and value files must be those of one tree.
+    let tree = space.tree();
+    for (level, table) in tree.tables() {
         check_table(level, table, report);
-        values::check_references(space, table, report);
+        values::check_references(space, &tree.values, table, report);
     }
-    values::check_files(space, report);
+    values::check_files(&tree.values, report);
     let ViewSources { memtables, runs } = ViewSources::of(space);
     let memtable_zones = memtables.iter().flat_map(|memtable| memtable.zones());
     let run_zones = runs.iter().flat_map(|run| run.zones.iter().map(|used| Arc::clone(&used.zone)));

@@ -8,13 +8,13 @@ use crate::keyspace::KeyspaceState;
 use crate::recovery::recover::Damage;
 use crate::tree::desc::ValueShares;
 use crate::tree::table::Table;
-use crate::tree::value_file::ValueFile;
+use crate::tree::value_file::{ValueFile, ValueFiles};
 use crate::tree::value_reader::{ValueReader, ValueUse};
 use crate::tree::verify;
 
 /// Compares each value file with its checksum, and its records with theirs.
-pub(super) fn check_files(space: &KeyspaceState, report: &mut CheckReport) {
-    for live in space.tree().values.iter() {
+pub(super) fn check_files(values: &ValueFiles, report: &mut CheckReport) {
+    for live in values.iter() {
         report.value_files += 1;
         let file = &*live.file;
         let error = match check_file(file) {
@@ -35,8 +35,12 @@ fn check_file(file: &ValueFile) -> Result<u64> {
 }
 
 /// Reads all values that a table refers to, and counts them.
-pub(super) fn check_references(space: &KeyspaceState, table: &Table, report: &mut CheckReport) {
-    let values = &space.tree().values;
+pub(super) fn check_references(
+    space: &KeyspaceState,
+    values: &ValueFiles,
+    table: &Table,
+    report: &mut CheckReport,
+) {
     let stamp = space.stamp_len();
     let mut reader = ValueReader::new(ValueUse::Merge);
     let mut shares = ValueShares::default();

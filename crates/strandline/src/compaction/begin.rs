@@ -9,9 +9,11 @@ use std::time::Instant;
 use base::Result;
 use base::planted::{self, Bug};
 
+use crate::compaction::collect::{Collection, live_values};
 use crate::compaction::install::dead_zones;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
+use crate::compaction::policy::collection::LiveValues;
 use crate::compaction::policy::pick::{
     Arriving, Choice, Level0Facts, PickerInput, Pressure, RoomFacts, targets,
 };
@@ -53,7 +55,7 @@ pub(crate) struct PickedCompaction {
     /// Positions of tables in it.
     pub onto: Range<usize>,
     /// Value files that are collected, if that is what it is for.
-    pub collected: Option<BTreeSet<u64>>,
+    pub collected: Option<Collection>,
 }
 
 /// A subrange that may be compacted, and the facts that the choice depends on.
@@ -93,7 +95,7 @@ impl Engine {
             base: targets(&bytes, level0_share, tree.content).base,
             limit: self.pm_rooms().map_or(0, |rooms| rooms.tables.limit()),
             limit_of_values: self.pm_rooms().map_or(0, |rooms| rooms.values.limit()),
-            waited_for: self.background.throttle.has_waiters(),
+            waited_for: self.waits_for_memory(),
         }
     }
 
@@ -105,6 +107,11 @@ impl Engine {
                 self.budget().level0_bytes / (subranges as u64 + 1)
             }
         }
+    }
+
+    /// Whether a writer waits for persistent memory that files could make room in.
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        self.background.throttle.has_waiters() && !self.files_are_full()
     }
 
     /// Whether a writer or a flush waits for persistent memory.
@@ -203,11 +210,10 @@ impl Engine {
         }
     }
 
-    /// Room in files. Compactions under way are taken to write as much as they read, and nothing so far.
+    /// Room in files that compactions under way leave.
     pub(crate) fn room_facts(&self, compactions: &Compactions) -> RoomFacts {
         let room = self.tables.as_ref().map(|tables| &tables.room);
-        let merges = compactions.under_way.iter().filter(|each| !each.parts.is_empty());
-        let coming: u64 = merges.map(|each| each.inputs.bytes()).sum();
+        let coming = compactions.coming();
         let left = |writes| room.map_or(0, |room| room.left(writes).saturating_sub(coming));
         RoomFacts {
             levels: left(Writes::Levels),
@@ -275,6 +281,7 @@ impl Engine {
         let (tier, values_tier) = (placement::output_tier(&facts), placement::values_tier(&facts));
         // Tables that only move have no parts.
         let (mut parts, mut files) = (Vec::new(), 0);
+        let (mut values, mut leaving) = (LiveValues::default(), None);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let site = self.file_site(space, &view.tree, &inputs, into);
@@ -283,12 +290,19 @@ impl Engine {
                 values_tier,
                 site,
                 writes,
+                values_for: asked.as_ref().map_or(Writes::Levels, |asked| asked.memory),
                 ..self.output_options(space, into)
             };
-            let collected = asked.unwrap_or_else(|| {
-                self.choose_collected(space, &view.tree, &inputs, compactions.missed)
-            });
+            let collected = match asked {
+                Some(asked) => asked.files,
+                None => self.choose_collected(space, &view.tree, &inputs, compactions),
+            };
             files = collected.len() as u64;
+            values = live_values(&inputs.tables, &view.tree.values, &collected);
+            // They may find no room there any more, and need some in files.
+            let leaves = values.in_memory > 0 && output.values_for == Writes::Levels;
+            let rooms = self.pm_rooms().filter(|_| leaves);
+            leaving = rooms.map(|rooms| rooms.values.leave(values.in_memory));
             self.plant_before_collection(&inputs, &collected);
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };
@@ -306,6 +320,8 @@ impl Engine {
             failure: OnceLock::new(),
             entries: inputs.entries(),
             collected: files,
+            values,
+            _leaving: leaving,
             reason,
             inputs,
             begun: Instant::now(),
@@ -381,6 +397,7 @@ impl Engine {
             values_tier: OutputTier::Ssd,
             site: FileSite::default(),
             writes: Writes::Levels,
+            values_for: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(&space.options),

@@ -4,7 +4,8 @@
 //! Most of it happens in merges that come along anyway: level 0 goes down, and what it overlaps is rewritten. Where garbage is
 //! beyond what is allowed and no such merge is due, tables are merged for that alone.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +14,7 @@ use crate::compaction::begin::PickedCompaction;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::merge::values::MergeValues;
 use crate::compaction::policy::collection::{
-    CollectionLimits, ValueFileFacts, all_within, excess, of_merge, worst,
+    CollectionLimits, LiveValues, ValueFileFacts, all_within, excess, garbage, of_merge, worst,
 };
 use crate::compaction::run::DueWork;
 use crate::compaction::under_way::Compactions;
@@ -23,7 +24,6 @@ use crate::keyspace::KeyspaceState;
 use crate::span::BoundsRef;
 use crate::tree::Tree;
 use crate::tree::desc::ValueFileDesc;
-use crate::tree::memory::PmRoom;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -74,7 +74,7 @@ impl Engine {
         space: &KeyspaceState,
         tree: &Tree,
         inputs: &Inputs,
-        missed: bool,
+        compactions: &Compactions,
     ) -> BTreeSet<u64> {
         let Some(tables) = &self.tables else { return BTreeSet::new() };
         if tree.values.is_empty() {
@@ -83,29 +83,59 @@ impl Engine {
         let among = ValueFiles::of(inputs.tables.iter().map(|(_, table)| table));
         let ends = |id: u64, tables: u64| among.live(id).is_some_and(|live| live.tables == tables);
         let facts = facts(&tree.values, ends);
-        // What the merge writes besides comes first. One that failed for want of room is tried again without.
-        let room = tables.room.left(Writes::Levels).saturating_sub(inputs.bytes());
-        let limits = self.collection_limits(if missed { 0 } else { room / 2 });
+        let limits = self.collection_limits(compactions, tables, Writes::Levels, Writes::Levels);
+        // What the merge writes besides comes first. One that failed, maybe for want of room, is tried again without.
+        let without = compactions.missed || compactions.collection_failed;
+        let share = |room: u64| if without { 0 } else { room / 2 };
+        let limits = CollectionLimits {
+            room: share(limits.room.saturating_sub(inputs.bytes())),
+            spare: share(limits.spare),
+            memory: share(limits.memory),
+            ..limits
+        };
         match self.value_files_min(space) {
-            0 => all_within(&facts, limits.room),
+            0 => all_within(&facts, limits),
             _ => of_merge(&facts, limits),
         }
     }
 
-    fn collection_limits(&self, room: u64) -> CollectionLimits {
-        let cut_at = self.tables.as_ref().map_or(0, |tables| tables.room.cut_at());
-        let file_bytes = FILE_TABLES.saturating_mul(cut_at);
+    /// Limits that what is under way leaves to a merge with these purposes of room, in files and in persistent memory.
+    fn collection_limits(
+        &self,
+        compactions: &Compactions,
+        tables: &Tables,
+        files: Writes,
+        memory: Writes,
+    ) -> CollectionLimits {
+        let file_bytes = FILE_TABLES.saturating_mul(tables.room.cut_at());
+        let room = tables.room.left(files).saturating_sub(compactions.coming());
+        let full = self.files_are_full();
+        let values = match memory {
+            // What is compressed in files would take more there, and leave less for what is there.
+            Writes::Levels if full => 0,
+            _ => self.values_room(memory).saturating_sub(compactions.coming_values().all()),
+        };
         CollectionLimits {
-            space: self.value_space(),
+            // No more than what is live, where files are full.
+            space: if full { 100 } else { self.options.value_space },
             room,
+            spare: match memory {
+                // Other merges may take the room there first.
+                Writes::Levels => self.budget().file_room,
+                Writes::Relief => values,
+            },
+            memory: values,
             at_once: FILES_AT_ONCE.saturating_mul(file_bytes),
             file_bytes,
         }
     }
 
-    /// Percent of what is live that value files may take: no more than that, where files are full.
-    fn value_space(&self) -> u32 {
-        if self.files_are_full() { 100 } else { self.options.value_space }
+    /// Bytes of values that there is room for in persistent memory.
+    fn values_room(&self, writes: Writes) -> u64 {
+        match self.pm_rooms() {
+            Some(rooms) if !self.waits_for_memory() => rooms.values.left(writes),
+            _ => 0,
+        }
     }
 
     /// Begins to collect the value files of some keyspace whose garbage is beyond the bound.
@@ -119,6 +149,10 @@ impl Engine {
         if waits || self.pauses(compactions) {
             return DueWork::Nothing;
         }
+        let leaving = match (&self.tables, urgency) {
+            (Some(tables), Urgency::Due) => self.leaving(tables),
+            (None, _) | (_, Urgency::Urgent) => BTreeSet::new(),
+        };
         let mut came = DueWork::Nothing;
         for space in self.keyspaces.all() {
             if space.dropped.load(Relaxed) {
@@ -126,7 +160,7 @@ impl Engine {
             }
             let begun = self.begin_noted(compactions, &space, |compactions| {
                 let view = space.subranges()[0].view.load_full();
-                match self.pick_collection(compactions, &space, &view.tree, urgency) {
+                match self.pick_collection(compactions, &space, &view.tree, urgency, &leaving) {
                     Some(picked) => self.begin_picked(compactions, &space, &view, picked),
                     None => Ok(None),
                 }
@@ -142,39 +176,45 @@ impl Engine {
 
     /// The value files that are to lie elsewhere: those in tiers that are to be emptied, and, the oldest first, those in persistent
     /// memory beyond what these may take, since the option or what else needs that memory has changed.
-    fn leaving(&self, tables: &Tables, values: &ValueFiles) -> BTreeSet<u64> {
+    fn leaving(&self, tables: &Tables) -> BTreeSet<u64> {
+        let overdrawn =
+            tables.memory.as_ref().map(|memory| &memory.values).filter(|room| room.is_overdrawn());
         let leaves = |desc: &ValueFileDesc| {
             let tier = tables.tiers.get(desc.tier).filter(|_| desc.extent.is_none());
             tier.is_some_and(|tier| !tier.is_open())
         };
-        let files = || values.iter().map(|live| &live.file.desc);
-        let mut leaving: BTreeSet<u64> =
-            files().filter(|desc| leaves(desc)).map(|desc| desc.id).collect();
-        if let Some(room) = tables.memory.as_ref().map(|memory| &memory.values)
-            && room.is_overdrawn()
-        {
-            // Those that only readers keep have left already.
-            let all = self.keyspaces.all();
-            let there: u64 = all.iter().map(|space| bytes_in(room, &space.tree().values)).sum();
-            let mut excess = there.saturating_sub(room.limit());
-            for desc in files().filter(|desc| desc.extent.is_some()) {
-                if excess == 0 {
-                    break;
+        let (mut leaving, mut in_memory) = (BTreeSet::new(), BTreeMap::new());
+        for space in self.keyspaces.all() {
+            for file in space.tree().values.iter().map(|live| &live.file.desc) {
+                if leaves(file) {
+                    leaving.insert(file.id);
                 }
-                excess = excess.saturating_sub(room.counts(desc.len));
-                leaving.insert(desc.id);
+                if let (Some(room), Some(extent)) = (overdrawn, file.extent) {
+                    in_memory.insert(file.id, room.counts(extent.len));
+                }
             }
+        }
+        // Those that only readers keep have left already.
+        let there: u64 = in_memory.values().sum();
+        let mut excess = there.saturating_sub(overdrawn.map_or(0, |room| room.limit()));
+        for (file, bytes) in in_memory {
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(bytes);
+            leaving.insert(file);
         }
         leaving
     }
 
-    /// Tables side by side that refer to the worst value files, if there is too much garbage.
+    /// Tables side by side that refer to the worst value files, if there is too much garbage, or else to files that are `leaving`.
     fn pick_collection(
         &self,
         compactions: &Compactions,
         space: &Arc<KeyspaceState>,
         tree: &Tree,
         urgency: Urgency,
+        leaving: &BTreeSet<u64>,
     ) -> Option<PickedCompaction> {
         let tables = self.tables.as_ref()?;
         // Most keyspaces have no value files, or no more garbage than they may.
@@ -182,41 +222,79 @@ impl Engine {
             return None;
         }
         let facts = facts(&tree.values, |_, _| true);
-        let limits = self.collection_limits(tables.room.left(Writes::Relief));
+        let limits = |memory| self.collection_limits(compactions, tables, Writes::Relief, memory);
+        let usual = limits(Writes::Levels);
         let bound = match urgency {
-            Urgency::Urgent => limits.space * URGENT / 100,
-            Urgency::Due => limits.space,
+            Urgency::Urgent => usual.space * URGENT / 100,
+            Urgency::Due => usual.space,
         };
-        let leaving = self.leaving(tables, &tree.values);
-        let chosen = match excess(&facts, bound) {
-            0 if leaving.is_empty() || urgency == Urgency::Urgent => return None,
-            0 => leaving,
-            _ => worst(&facts, excess(&facts, limits.space), limits),
+        let beyond = match excess(&facts, bound) {
+            0 => 0,
+            _ => excess(&facts, usual.space),
         };
-        // From the deepest level on, which has most.
-        tree.levels().rev().find_map(|(number, level)| {
-            let onto = side_by_side(&level.tables, &chosen, limits)?;
-            let hull = level.tables[onto.clone()].iter().map(|table| table.desc.bounds());
-            let hull = hull.reduce(BoundsRef::join)?;
-            if compactions.arriving(space, number).any(|bounds| bounds.overlaps(hull)) {
-                return None;
-            }
-            let collected = Some(chosen.clone());
-            Some(PickedCompaction {
-                level0: None,
-                upper: Vec::new(),
-                into: number,
-                onto,
-                collected,
+        // Tables need room beside: one of them at least.
+        let largest = tree.tables().map(|(_, table)| table.desc.len).max().unwrap_or(0);
+        let worst = |among: &[ValueFileFacts], limits: CollectionLimits| {
+            let room = limits.room.saturating_sub(largest);
+            worst(among, beyond, CollectionLimits { room, ..limits })
+        };
+        let mut picks = Vec::new();
+        if self.files_are_full() {
+            // What is live in persistent memory may take what is kept there for that. What comes from files may not, since it frees
+            // nothing there.
+            let (there, others): (Vec<ValueFileFacts>, Vec<ValueFileFacts>) =
+                facts.iter().partition(|file| file.in_memory);
+            picks.push((worst(&others, usual), Writes::Levels));
+            picks.push((worst(&there, limits(Writes::Relief)), Writes::Relief));
+            picks.sort_by_key(|(files, _)| Reverse(garbage(&facts, files)));
+        } else {
+            picks.push((worst(&facts, usual), Writes::Levels));
+        }
+        let leaving = facts.iter().map(|file| file.id).filter(|id| leaving.contains(id)).collect();
+        picks.push((leaving, Writes::Levels));
+        picks.into_iter().find_map(|(files, memory)| {
+            let chosen = facts.iter().filter(|file| files.contains(&file.id));
+            let chosen = chosen.map(|file| (file.id, file)).collect();
+            let limits = limits(memory);
+            // From the deepest level on, which has most.
+            tree.levels().rev().find_map(|(number, level)| {
+                let onto = side_by_side(&level.tables, &chosen, limits)?;
+                let hull = level.tables[onto.clone()].iter().map(|table| table.desc.bounds());
+                let hull = hull.reduce(BoundsRef::join)?;
+                if compactions.arriving(space, number).any(|bounds| bounds.overlaps(hull)) {
+                    return None;
+                }
+                let (level0, upper) = (None, Vec::new());
+                let collected = Some(Collection { files: files.clone(), memory });
+                Some(PickedCompaction { level0, upper, into: number, onto, collected })
             })
         })
     }
 }
 
-/// Bytes of these value files that lie in `room`, as it counts them.
-fn bytes_in(room: &PmRoom, values: &ValueFiles) -> u64 {
-    let extents = values.iter().filter_map(|live| live.file.desc.extent);
-    extents.map(|extent| room.counts(extent.len)).sum()
+/// The value files of a compaction that is for their garbage.
+#[derive(Clone)]
+pub(crate) struct Collection {
+    pub files: BTreeSet<u64>,
+    /// The purpose of the room in persistent memory that it takes.
+    pub memory: Writes,
+}
+
+/// Bytes of the values in `files` that these tables refer to.
+pub(crate) fn live_values(
+    tables: &[(usize, Arc<Table>)],
+    values: &ValueFiles,
+    files: &BTreeSet<u64>,
+) -> LiveValues {
+    let shares = tables.iter().flat_map(|(_, table)| &table.desc.values);
+    let mut sum = LiveValues::default();
+    for share in shares.filter(|share| files.contains(&share.file)) {
+        match values.get(share.file).is_some_and(|file| file.is_in_memory()) {
+            true => sum.in_memory += share.bytes,
+            false => sum.in_files += share.bytes,
+        }
+    }
+    sum
 }
 
 fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileFacts> {
@@ -225,6 +303,7 @@ fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileF
         bytes: live.file.desc.bytes(),
         live: live.bytes,
         ends: ends(live.file.desc.id, live.tables),
+        in_memory: live.file.is_in_memory(),
     });
     files.collect()
 }
@@ -233,22 +312,26 @@ fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileF
 /// that no more is written anew than the limits allow.
 fn side_by_side(
     tables: &[Arc<Table>],
-    chosen: &BTreeSet<u64>,
+    chosen: &BTreeMap<u64, &ValueFileFacts>,
     limits: CollectionLimits,
 ) -> Option<Range<usize>> {
-    let live = |table: &Arc<Table>| -> u64 {
-        let shares = table.desc.values.iter().filter(|share| chosen.contains(&share.file));
-        shares.map(|share| share.bytes).sum()
+    let with = |before: LiveValues, table: &Arc<Table>| {
+        let shares = table.desc.values.iter();
+        let shares = shares.filter_map(|share| Some((share.bytes, chosen.get(&share.file)?)));
+        shares.fold(before, |sum, (bytes, file)| sum.with(bytes, file))
     };
-    let goes = |table: &Arc<Table>| !table.busy.is_taken() && live(table) > 0;
+    let refers = |table: &Arc<Table>| with(LiveValues::default(), table).all() > 0;
+    let goes = |table: &Arc<Table>| !table.busy.is_taken() && refers(table);
     let first = tables.iter().position(goes)?;
-    let mut written = live(&tables[first]) + tables[first].desc.len;
-    if written > limits.room {
+    let (mut values, mut written) =
+        (with(LiveValues::default(), &tables[first]), tables[first].desc.len);
+    if !limits.fits(values, written) {
         return None;
     }
     let more = tables[first + 1..].iter().take_while(|table| {
-        written += live(table) + table.desc.len;
-        goes(table) && written <= limits.at_once.min(limits.room)
+        values = with(values, table);
+        written += table.desc.len;
+        goes(table) && values.all() + written <= limits.at_once && limits.fits(values, written)
     });
     Some(first..first + 1 + more.count())
 }

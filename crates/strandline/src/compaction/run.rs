@@ -215,7 +215,7 @@ impl Engine {
             compactions.figures.failed += 1;
             compactions.missed =
                 compaction.inputs.is_level0() && error.kind() == ErrorKind::NoSpace;
-            compactions.collection_failed |= compaction.reason == CompactionReason::Garbage;
+            compactions.collection_failed |= compaction.collected > 0;
         }
         self.background.errors.set_compaction(Some(&error));
         match error.kind() {

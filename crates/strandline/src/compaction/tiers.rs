@@ -10,6 +10,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::compaction::merge::engine::{MergeTask, Poll};
 use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
+use crate::compaction::policy::collection::LiveValues;
 use crate::compaction::policy::placement::OutputTier;
 use crate::compaction::policy::tiering::{
     BLOCK, FileFacts, TierFacts, TierMove, pick_move, rank_of_level, rank_of_new,
@@ -168,6 +169,8 @@ impl Engine {
             failure: OnceLock::new(),
             entries: table.desc.entries,
             collected: 0,
+            values: LiveValues::default(),
+            _leaving: None,
             reason: CompactionReason::Tier,
             inputs,
             begun: Instant::now(),
@@ -243,6 +246,7 @@ impl CopyTask {
             to: FileTier::Tier(to),
             expected: table.desc.len,
             writes: Writes::Levels,
+            memory: Writes::Levels,
             rate: engine.background.rate.clone(),
         };
         let sink = TableSink::new(tables, FileName::Table(table.desc.id), options)?;

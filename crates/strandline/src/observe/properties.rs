@@ -425,6 +425,7 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
     let immutable: u64 = memtables.iter().map(|memtable| memtable.bytes.load(Relaxed)).sum();
     let filling: u64 = subranges.iter().map(|subrange| subrange.write_head.bytes()).sum();
     let level0_share = engine.level0_share(subranges.len());
+    let tree = space.tree();
     KeyspaceProperties {
         name: space.name.clone(),
         options: space.options_now(engine.tables.as_deref()),
@@ -452,8 +453,8 @@ fn keyspace(engine: &Engine, space: &KeyspaceState) -> KeyspaceProperties {
             .collect(),
         memtable_range_deletes: memtables.iter().map(|m| m.deletes.len()).sum(),
         level0_target: engine.budget().level0_bytes.saturating_sub(level0_share),
-        levels: levels(&space.tree(), level0_share),
-        value_files: space.tree().values.iter().map(value_file).collect(),
+        levels: levels(&tree, level0_share),
+        value_files: tree.values.iter().map(value_file).collect(),
     }
 }
 

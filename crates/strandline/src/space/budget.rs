@@ -49,7 +49,7 @@ pub(crate) struct IndexNeeds {
 pub(crate) struct PmRoomFigures {
     pub limit: u64,
     pub taken: u64,
-    /// Those of the extents that are taken.
+    /// Those of the extents that are taken and stay.
     pub bytes: u64,
 }
 

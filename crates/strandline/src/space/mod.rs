@@ -22,7 +22,7 @@ use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 
 fn room_figures(room: &PmRoom) -> PmRoomFigures {
-    PmRoomFigures { limit: room.limit(), taken: room.taken(), bytes: room.bytes() }
+    PmRoomFigures { limit: room.limit(), taken: room.taken(), bytes: room.staying() }
 }
 
 /// Zones and extents of an open store.

@@ -12,10 +12,18 @@ use pool::Extent;
 use sst::{Compression, WriterOptions};
 
 use super::names::FileName;
+use super::room::Writes;
 use super::space::TableSpace;
 use crate::record::extent::ExtentHold;
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
+
+/// Of the share of value files, one of so many, and two zones at least, is for work that frees space there alone. It packs what is
+/// live in some zones into fewer: the more there are at once, the less must be garbage.
+const RELIEF_SHARE: u64 = 16;
+const RELIEF_ZONES: u64 = 2;
+/// No more than one of so many is kept for that.
+const RELIEF_SHARE_MAX: u64 = 4;
 
 /// What lies in a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +60,24 @@ pub(crate) struct PmRoom {
     taken: AtomicU64,
     /// Bytes of the extents that are taken.
     bytes: AtomicU64,
+    /// Of these, bytes that are on their way to files.
+    leaving: AtomicU64,
     /// Their number, dropped ones with readers included.
     count: AtomicU64,
     /// Zones that must stay free.
     kept: AtomicU64,
+}
+
+/// Bytes on their way from persistent memory to files.
+pub(crate) struct PmLeaving {
+    room: Arc<PmRoom>,
+    bytes: u64,
+}
+
+impl Drop for PmLeaving {
+    fn drop(&mut self) {
+        self.room.leaving.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 impl PmRooms {
@@ -113,6 +135,7 @@ impl PmRoom {
             limit: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
             count: AtomicU64::new(0),
             kept: AtomicU64::new(0),
         }
@@ -131,6 +154,17 @@ impl PmRoom {
     /// Bytes of the extents that are taken.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// Of these, bytes that stay: all but those that are on their way to files.
+    pub(crate) fn staying(&self) -> u64 {
+        self.bytes().saturating_sub(self.leaving.load(Relaxed))
+    }
+
+    /// Counts `bytes` as on their way to files, as long as the result is kept.
+    pub(crate) fn leave(self: &Arc<PmRoom>, bytes: u64) -> PmLeaving {
+        self.leaving.fetch_add(bytes, Relaxed);
+        PmLeaving { room: Arc::clone(self), bytes }
     }
 
     /// Number of what is here, with what was dropped and has readers.
@@ -160,21 +194,43 @@ impl PmRoom {
         self.kept.store(kept, Relaxed);
     }
 
+    /// Bytes that may be taken for `writes`.
+    fn most(&self, writes: Writes) -> u64 {
+        let limit = self.limit();
+        match (self.is_for, writes) {
+            (PmUse::Values, Writes::Levels) => {
+                let relief = (limit / RELIEF_SHARE).max(RELIEF_ZONES * self.len_max());
+                limit - relief.min(limit / RELIEF_SHARE_MAX)
+            }
+            (PmUse::Values, Writes::Relief) | (PmUse::Tables, _) => limit,
+        }
+    }
+
+    /// Zones that may be taken now.
+    fn free_zones(&self) -> u64 {
+        u64::from(self.media.pool.space().free_zones).saturating_sub(self.kept.load(Relaxed))
+    }
+
     /// Whether there is room for `len` bytes in an extent now.
-    pub(crate) fn has_room(&self, len: u64) -> bool {
-        let share = self.counts(len);
-        let free = u64::from(self.media.pool.space().free_zones);
-        self.taken() + share <= self.limit() && free > self.kept.load(Relaxed)
+    pub(crate) fn has_room(&self, len: u64, writes: Writes) -> bool {
+        self.taken() + self.counts(len) <= self.most(writes) && self.free_zones() > 0
+    }
+
+    /// Bytes that are sure to find room now, in as many extents as they need: each may leave half of its zone empty.
+    pub(crate) fn left(&self, writes: Writes) -> u64 {
+        let zone = self.len_max();
+        let zones = self.most(writes).saturating_sub(self.taken()) / zone;
+        zones.min(self.free_zones()) * zone / 2
     }
 
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.
-    pub(crate) fn write(self: &Arc<PmRoom>, bytes: &[u8]) -> Option<PmExtent> {
+    pub(crate) fn write(self: &Arc<PmRoom>, bytes: &[u8], writes: Writes) -> Option<PmExtent> {
         let fenced_elsewhere = planted::is(Bug::PmTableFencedByInstaller);
         let (site, unfenced) = match self.is_for {
             PmUse::Tables => (Site::Table, planted::is(Bug::PmTableUnfenced)),
             PmUse::Values => (Site::Values, planted::is(Bug::PmValuesUnfenced)),
         };
-        let taken = self.take(bytes.len() as u64)?;
+        let taken = self.take(bytes.len() as u64, writes)?;
         let flight = self.media.region.copy_nt(site, taken.extent().at.get(), bytes);
         if !unfenced && !fenced_elsewhere {
             let _durable = self.media.region.fence(flight);
@@ -182,8 +238,8 @@ impl PmRoom {
         Some(taken)
     }
 
-    fn take(self: &Arc<PmRoom>, len: u64) -> Option<PmExtent> {
-        if !self.has_room(len) || len > self.len_max() {
+    fn take(self: &Arc<PmRoom>, len: u64, writes: Writes) -> Option<PmExtent> {
+        if !self.has_room(len, writes) || len > self.len_max() {
             return None;
         }
         let pool = &self.media.pool;
@@ -191,7 +247,7 @@ impl PmRoom {
         let mut taken = self.owned(hold.extent(), Some(hold));
         // Other threads may have taken space at the same time, so check again.
         let kept = self.kept.load(Relaxed);
-        if self.taken() > self.limit() || u64::from(pool.space().free_zones) < kept {
+        if self.taken() > self.most(writes) || u64::from(pool.space().free_zones) < kept {
             taken.hold.take().into_iter().for_each(|hold| hold.give_back_unwritten(pool));
             return None;
         }

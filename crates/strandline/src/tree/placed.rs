@@ -33,7 +33,7 @@ mod tests {
 
     use super::super::desc::TableDesc;
     use super::super::memory::{PmPercent, PmRooms};
-    use super::super::room::FileRoom;
+    use super::super::room::{FileRoom, Writes};
     use super::super::space::{NewTable, TableSpace};
     use super::super::table::Table;
     use super::super::tables::{TableDir, Tables};
@@ -80,7 +80,7 @@ mod tests {
         }
         let (bytes, summary) = writer.finish().expect("finish");
         let memory = tables.memory.as_ref().expect("memory");
-        let extent = memory.tables.write(&bytes).expect("room");
+        let extent = memory.tables.write(&bytes, Writes::Levels).expect("room");
         let desc = TableDesc {
             tier: 0,
             id,

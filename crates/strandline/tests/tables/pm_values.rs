@@ -216,6 +216,52 @@ fn overwrites_keep_them_within_their_space() {
     }
 }
 
+/// Garbage goes from persistent memory although files have no room for what is live beside it.
+#[test]
+fn with_full_files_garbage_in_persistent_memory_still_goes() {
+    for threads in [0, 2] {
+        let place = place();
+        let options = options().background_threads(threads).ssd_size(3 * MIB / 2);
+        let db = place.open(options.clone());
+        let (mut model, mut rng) = (Contents::new(), Rng::new(11));
+        // Each takes as much as any other, wherever it lies.
+        let long = |i: u64, round: u64| -> Vec<u8> {
+            let mut rng = Rng::new(round << 32 | i);
+            let half: Vec<u8> = std::iter::repeat_with(|| rng.next() as u8).take(1250).collect();
+            [half, vec![7; 1250]].concat()
+        };
+        let mut live = 0;
+        // As much as there is room for.
+        for i in 0.. {
+            let value = long(i, 0);
+            match db.put(key(i), &value) {
+                Ok(()) => model.insert(key(i), value),
+                Err(error) if error.kind() == ErrorKind::NoSpace => break,
+                Err(error) => panic!("{error}"),
+            };
+            live = i + 1;
+        }
+        // With a quarter deleted each of the others can be written anew, as often as one likes.
+        for i in (0..live).step_by(4) {
+            db.delete(key(i)).expect("delete");
+            model.remove(&key(i));
+        }
+        for round in 1..2 * live {
+            let i = rng.below(live);
+            if i % 4 != 0 {
+                let value = long(i, round);
+                if let Err(error) = db.put(key(i), &value) {
+                    panic!("{round} of {}: {error}: {:?}", 2 * live, db.properties().ssd);
+                }
+                model.insert(key(i), value);
+            }
+        }
+        assert_reads(&db, &ReadOptions::default(), &model);
+        drop(db);
+        assert_sound(&place.open(options));
+    }
+}
+
 #[test]
 fn a_share_that_is_taken_back_is_left_and_one_that_is_given_is_used() {
     let place = place();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::{Combines, Contents, Joined, Place, dump, heap, numbered as key, small_levels};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{
-    Clock, CompactionFilter, Db, Decision, Hooks, Keyspace, KeyspaceOptions, Options, Owner,
-    ReadOptions, steps,
+    Clock, CompactionFilter, Compression, Db, Decision, Hooks, Keyspace, KeyspaceOptions, Options,
+    Owner, ReadOptions, steps,
 };
 use testkit::Rng;
 
@@ -523,4 +523,39 @@ fn once_the_option_is_off_a_compaction_brings_values_back() {
     work(&db);
     assert_reads(db.default_keyspace(), &now(), &model);
     assert_eq!(on_disk(&place), BTreeSet::new(), "all values are back in tables");
+}
+
+/// A check takes tables and value files of one moment, however many compactions go on beside.
+#[test]
+fn a_check_beside_collections_finds_no_damage() {
+    let place = place();
+    let db = place.open(options().background_threads(2).value_space(100));
+    let space = db.default_keyspace();
+    let mut model = fill(space, 400, 0);
+    for seed in 1..60 {
+        (0..400).step_by(7).for_each(|i| put(space, &mut model, i, seed));
+        let report = db.check().expect("check");
+        assert!(report.damage.is_empty(), "{:?}", report.damage);
+    }
+    assert_reads(space, &now(), &model);
+}
+
+/// What was stored uncompressed is compressed once it is collected, if the options say so by then.
+#[test]
+fn collected_values_are_compressed_as_options_say_by_then() {
+    let place = place();
+    let plain = vec![7; 1500];
+    let db = place.open(options().compression(Compression::None));
+    (0..300).for_each(|i| db.put(key(i), &plain).expect("put"));
+    db.compact().expect("compact");
+    let (_, before, _) = figures(&db, "default");
+    assert!(before > 300 * 1500);
+    drop(db);
+    let db = place.open(options().compression(Compression::Lz4).value_space(100));
+    (0..300).step_by(3).for_each(|i| db.put(key(i), &plain).expect("put"));
+    db.compact().expect("compact");
+    work(&db);
+    let (_, after, _) = figures(&db, "default");
+    assert!(after < before / 4, "{after} of {before}");
+    assert!((0..300).all(|i| db.get(key(i)).expect("get").as_deref() == Some(&plain[..])));
 }

@@ -261,6 +261,7 @@ impl Import<'_> {
             tier: OutputTier::Ssd,
             values_tier: OutputTier::Ssd,
             writes: Writes::Levels,
+            values_for: Writes::Levels,
             table_bytes: self.options.table_bytes,
             cuts: Arc::from([]),
             writer,

@@ -43,6 +43,8 @@ pub(crate) struct OutputOptions {
     pub site: FileSite,
     /// The purpose of the room in files that it takes.
     pub writes: Writes,
+    /// The same of the room in persistent memory that value files take.
+    pub values_for: Writes,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
     /// Keys at which a table ends, whatever its size, in order: the first keys of subranges, which so get their own tables.
@@ -95,7 +97,8 @@ impl OutputOptions {
     fn sink(&self) -> SinkOptions {
         let OutputOptions { tier, writes, table_bytes, .. } = *self;
         let to = FileTier::Site(self.site.clone());
-        SinkOptions { tier, to, expected: table_bytes, writes, rate: self.rate.clone() }
+        let memory = Writes::Levels;
+        SinkOptions { tier, to, expected: table_bytes, writes, memory, rate: self.rate.clone() }
     }
 }
 
@@ -108,7 +111,8 @@ impl Output {
         ranges: Ranges,
         values: MergeValues,
     ) -> Output {
-        let sink = SinkOptions { tier: options.values_tier, ..options.sink() };
+        let (tier, memory) = (options.values_tier, options.values_for);
+        let sink = SinkOptions { tier, memory, ..options.sink() };
         Output {
             values: ValueOutput::new(tables, options.keyspace, sink, values),
             tables: Arc::clone(tables),

@@ -34,6 +34,8 @@ pub(crate) struct SinkOptions {
     pub expected: u64,
     /// The purpose of the room in files that it takes.
     pub writes: Writes,
+    /// The purpose of the room in persistent memory.
+    pub memory: Writes,
     /// Shared by all that is written.
     pub rate: Option<Arc<RateLimit>>,
 }
@@ -67,7 +69,8 @@ pub(crate) struct TableSink {
 
 enum To {
     File(Box<dyn Append>),
-    Memory(Arc<PmRoom>),
+    /// For this purpose.
+    Memory(Arc<PmRoom>, Writes),
 }
 
 /// A table or value file that is durable.
@@ -84,10 +87,17 @@ impl TableSink {
         name: FileName,
         options: SinkOptions,
     ) -> Result<TableSink> {
-        let SinkOptions { tier, to: to_tier, expected, writes, rate } = options;
-        let memory = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
-        let room = memory.map(|memory| memory.room_of(name));
-        let has_room = |room: &&Arc<PmRoom>| room.has_room(expected.min(room.len_max()));
+        let SinkOptions { tier, to: to_tier, expected, writes, memory, rate } = options;
+        let rooms = tables.memory.as_ref().filter(|_| tier == OutputTier::Memory);
+        let room = rooms.map(|rooms| rooms.room_of(name));
+        let has_room = |room: &&Arc<PmRoom>| {
+            let len = match name {
+                FileName::Table(_) => expected.min(room.len_max()),
+                // It grows until it fills a zone, if there are values enough.
+                FileName::Values(_) => room.len_max(),
+            };
+            room.has_room(len, memory)
+        };
         // If anything fails from here on, its drop removes the file.
         let in_tier = match &to_tier {
             FileTier::Site(site) => tables.tiers.place(site, expected).no(),
@@ -96,7 +106,7 @@ impl TableSink {
         let place = FilePlace { tier: in_tier, name };
         let space = TableSpace::file(tables, place);
         let to = match room.filter(has_room) {
-            Some(room) => To::Memory(Arc::clone(room)),
+            Some(room) => To::Memory(Arc::clone(room), memory),
             None => To::File(tables.create(place)?),
         };
         Ok(TableSink {
@@ -118,20 +128,20 @@ impl TableSink {
     pub(crate) fn cut_at(&self, table_bytes: u64) -> u64 {
         match &self.to {
             To::File(_) => table_bytes,
-            To::Memory(room) => placement::cut_at(table_bytes, room.len_max()),
+            To::Memory(room, _) => placement::cut_at(table_bytes, room.len_max()),
         }
     }
 
     /// Whether it goes to persistent memory, unless it finds no room there in the end.
     pub(crate) fn is_for_memory(&self) -> bool {
-        matches!(self.to, To::Memory(_))
+        matches!(self.to, To::Memory(..))
     }
 
     /// Whether so many bytes are too long for where it was to go.
     pub(crate) fn is_too_long(&self, len: u64) -> bool {
         match &self.to {
             To::File(_) => self.outgrew,
-            To::Memory(room) => len > room.len_max(),
+            To::Memory(room, _) => len > room.len_max(),
         }
     }
 
@@ -139,7 +149,7 @@ impl TableSink {
     pub(crate) fn form(&self, options: WriterOptions) -> WriterOptions {
         match &self.to {
             To::File(_) => options,
-            To::Memory(_) => match &self.tables.memory {
+            To::Memory(..) => match &self.tables.memory {
                 Some(memory) => memory.form(options),
                 None => options,
             },
@@ -147,7 +157,7 @@ impl TableSink {
     }
 
     fn flush(&mut self) -> Result<()> {
-        if let To::Memory(room) = &self.to {
+        if let To::Memory(room, _) = &self.to {
             self.outgrew = self.buffer.len() as u64 > room.len_max();
             self.to = To::File(self.tables.create(self.place)?);
         }
@@ -218,8 +228,8 @@ impl TableSink {
             FileName::Values(_) => planted::is(Bug::SkipValueSync),
         };
         let sum = self.sum.value();
-        if let To::Memory(room) = &self.to
-            && let Some(extent) = room.write(&self.buffer)
+        if let To::Memory(room, writes) = &self.to
+            && let Some(extent) = room.write(&self.buffer, *writes)
         {
             self.charge_rate();
             return Ok(WrittenTable { sum, space: self.space.with_memory(extent) });
@@ -240,7 +250,7 @@ impl Sink for TableSink {
         self.buffer.extend_from_slice(bytes);
         let most = match &self.to {
             To::File(_) => BUFFER,
-            To::Memory(room) => room.len_max() as usize + 1,
+            To::Memory(room, _) => room.len_max() as usize + 1,
         };
         if self.buffer.len() >= most {
             self.flush()?;
@@ -296,6 +306,7 @@ mod tests {
             to: FileTier::Site(FileSite::default()),
             expected: 1000,
             writes: Writes::Levels,
+            memory: Writes::Levels,
             rate: None,
         };
         let mut sink = TableSink::new(tables, name, options).expect("begins");
@@ -355,6 +366,6 @@ mod tests {
         let fit = in_memory(&spaces).into_iter().filter(|fits| *fits).count();
         assert!(fit > 8, "{fit}");
         let memory = &free.memory.as_ref().expect("memory").tables;
-        assert!(!memory.has_room(1), "what must stay free does");
+        assert!(!memory.has_room(1, Writes::Levels), "what must stay free does");
     }
 }

@@ -142,13 +142,15 @@ impl ValueOutput {
         self.writer(key.len() + value.len())?.add(key, value)
     }
 
-    /// Takes the record that an entry refers to over as it is, if its value is stored as those of the file under way are. What
-    /// persistent memory has is not compressed, and a file may want it so.
+    /// Takes the record that an entry refers to over as it is, if its value is stored as those of the file under way are. The first
+    /// of a file decides for all, so it is not taken over uncompressed: it may come from persistent memory, or have been meant for
+    /// it, where nothing is compressed.
     fn take_over(&mut self, key: &[u8], reference: &[u8]) -> Result<Option<ValueRef>> {
-        let (file, of) = self.merge.files.find(key, reference)?;
-        let leaves = file.is_in_memory() && self.merge.compression != Compression::None;
+        let (_, of) = self.merge.files.find(key, reference)?;
+        let compresses = self.merge.compression != Compression::None;
         let writer = self.writer(key.len().saturating_add(of.len as usize))?;
-        if leaves && !writer.sink().is_for_memory() {
+        let decides = compresses && writer.is_empty() && !writer.sink().is_for_memory();
+        if decides && of.compression == 0 {
             return Ok(None);
         }
         let (of, record) = self.reader.record(&self.merge.files, key, reference)?;
@@ -159,7 +161,9 @@ impl ValueOutput {
     fn writer(&mut self, coming: usize) -> Result<&mut ValueWriter<TableSink>> {
         let is_full = |open: &ValueWriter<TableSink>| {
             let outgrows = open.sink().is_too_long(open.len_with(coming as u64));
-            open.len() >= self.merge.file_bytes || !open.is_empty() && outgrows
+            // Where it counts for a zone anyway, it fills one.
+            let long = open.len() >= self.merge.file_bytes && !open.sink().is_for_memory();
+            long || !open.is_empty() && outgrows
         };
         if self.open.as_ref().is_some_and(is_full) {
             self.end_file()?;

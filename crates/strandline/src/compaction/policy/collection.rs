@@ -20,6 +20,8 @@ pub(crate) struct ValueFileFacts {
     pub live: u64,
     /// All tables that refer to it are among the inputs of the merge, so that it goes with them.
     pub ends: bool,
+    /// It lies in persistent memory.
+    pub in_memory: bool,
 }
 
 impl ValueFileFacts {
@@ -33,12 +35,52 @@ impl ValueFileFacts {
 pub(crate) struct CollectionLimits {
     /// Percent of what is live that files may take.
     pub space: u32,
-    /// Bytes that there is room for.
+    /// Bytes that there is room for in files.
     pub room: u64,
+    /// Bytes of values in persistent memory that may go elsewhere: as many as there is room for that nothing else will need.
+    pub spare: u64,
+    /// Bytes of values that there is room for in persistent memory, where they go first.
+    pub memory: u64,
     /// Bytes that one merge should write anew at most.
     pub at_once: u64,
     /// Bytes at which a value file is cut.
     pub file_bytes: u64,
+}
+
+impl CollectionLimits {
+    /// Whether there is room for these values, and so many bytes of tables.
+    pub(crate) fn fits(&self, values: LiveValues, tables: u64) -> bool {
+        let beyond = values.all().saturating_sub(self.memory);
+        beyond.saturating_add(tables) <= self.room && values.in_memory <= self.spare
+    }
+}
+
+/// Bytes of live values that are written anew, by where they lie.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LiveValues {
+    pub in_memory: u64,
+    pub in_files: u64,
+}
+
+impl LiveValues {
+    /// The same with `bytes` more, which lie where `file` does.
+    pub(crate) fn with(self, bytes: u64, file: &ValueFileFacts) -> LiveValues {
+        match file.in_memory {
+            true => LiveValues { in_memory: self.in_memory + bytes, ..self },
+            false => LiveValues { in_files: self.in_files + bytes, ..self },
+        }
+    }
+
+    pub(crate) fn and(self, other: LiveValues) -> LiveValues {
+        LiveValues {
+            in_memory: self.in_memory + other.in_memory,
+            in_files: self.in_files + other.in_files,
+        }
+    }
+
+    pub(crate) fn all(self) -> u64 {
+        self.in_memory + self.in_files
+    }
 }
 
 /// Bytes of garbage beyond what is allowed.
@@ -46,6 +88,11 @@ pub(crate) fn excess(files: &[ValueFileFacts], space: u32) -> u64 {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let live: u64 = files.iter().map(|file| file.live).sum();
     bytes.saturating_sub(allowed(live, space))
+}
+
+/// Bytes of garbage in those files that are `chosen`.
+pub(crate) fn garbage(files: &[ValueFileFacts], chosen: &BTreeSet<u64>) -> u64 {
+    files.iter().filter(|file| chosen.contains(&file.id)).map(ValueFileFacts::garbage).sum()
 }
 
 fn allowed(live: u64, space: u32) -> u64 {
@@ -60,25 +107,25 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
     let small = ending.iter().filter(|file| file.bytes < limits.file_bytes / SMALL);
     let small: Vec<&ValueFileFacts> = small.collect();
     if small.len() >= JOINED {
-        let written: u64 =
-            ending.iter().filter(|file| chosen.contains(&file.id)).map(|file| file.live).sum();
-        let left = limits.room.min(limits.at_once).saturating_sub(written);
-        let mut more = 0;
+        let before = ending.iter().filter(|file| chosen.contains(&file.id));
+        let mut written = before.fold(LiveValues::default(), |sum, file| sum.with(file.live, file));
         chosen.extend(small.iter().map_while(|file| {
-            more += file.live;
-            (more <= left).then_some(file.id)
+            written = written.with(file.live, file);
+            (written.all() <= limits.at_once && limits.fits(written, 0)).then_some(file.id)
         }));
     }
     chosen
 }
 
 /// The files that end with a merge, whatever garbage they have, as far as there is room for what is live in them.
-pub(crate) fn all_within(files: &[ValueFileFacts], room: u64) -> BTreeSet<u64> {
-    let mut written = 0;
+pub(crate) fn all_within(files: &[ValueFileFacts], limits: CollectionLimits) -> BTreeSet<u64> {
+    // These values go to their tables.
+    let limits = CollectionLimits { memory: 0, ..limits };
+    let mut written = LiveValues::default();
     let ending = files.iter().filter(|file| file.ends);
     let fits = ending.take_while(|file| {
-        written += file.live;
-        written <= room
+        written = written.with(file.live, file);
+        limits.fits(written, 0)
     });
     fits.map(|file| file.id).collect()
 }
@@ -94,15 +141,15 @@ pub(crate) fn worst(
     let part =
         |file: &ValueFileFacts| (u128::from(file.live) << 32) / u128::from(file.bytes.max(1));
     files.sort_by_key(|file| (part(file), file.id));
-    let (mut freed, mut written) = (0, 0);
+    let (mut freed, mut written) = (0, LiveValues::default());
     let mut chosen = BTreeSet::new();
     for file in files {
-        let all = written + file.live;
-        let most = if chosen.is_empty() { limits.room } else { limits.room.min(limits.at_once) };
+        let all = written.with(file.live, file);
         if freed >= excess {
             break;
         }
-        if all > most {
+        let too_much = !chosen.is_empty() && all.all() > limits.at_once;
+        if too_much || !limits.fits(all, 0) {
             // A smaller one may have room.
             continue;
         }
@@ -118,11 +165,12 @@ mod tests {
     use super::*;
 
     fn file(id: u64, bytes: u64, live: u64) -> ValueFileFacts {
-        ValueFileFacts { id, bytes, live, ends: true }
+        ValueFileFacts { id, bytes, live, ends: true, in_memory: false }
     }
 
     fn limits(space: u32) -> CollectionLimits {
-        CollectionLimits { space, room: u64::MAX, at_once: u64::MAX, file_bytes: 104 }
+        let (room, spare, at_once) = (u64::MAX, u64::MAX, u64::MAX);
+        CollectionLimits { space, room, spare, memory: 0, at_once, file_bytes: 104 }
     }
 
     fn chosen(files: &[ValueFileFacts], limits: CollectionLimits) -> Vec<u64> {
@@ -153,11 +201,35 @@ mod tests {
     }
 
     #[test]
+    fn values_need_no_room_in_files_as_far_as_persistent_memory_has_some() {
+        let files = [file(1, 100, 90), file(2, 100, 10), file(3, 100, 50)];
+        let within =
+            |room, memory| chosen(&files, CollectionLimits { room, memory, ..limits(100) });
+        assert_eq!((within(0, 9), within(0, 10), within(0, 60)), (vec![], vec![2], vec![2, 3]));
+        assert_eq!((within(49, 10), within(50, 10)), (vec![2], vec![2, 3]));
+        let back = CollectionLimits { room: 0, memory: 200, ..limits(100) };
+        assert_eq!(all_within(&files, back), BTreeSet::new(), "what comes back to tables does");
+    }
+
+    #[test]
+    fn values_leave_persistent_memory_only_for_room_that_nothing_else_will_need() {
+        let there = |id, live| ValueFileFacts { in_memory: true, ..file(id, 100, live) };
+        let files = [there(1, 10), file(2, 100, 90), there(3, 50)];
+        let within =
+            |spare, memory| chosen(&files, CollectionLimits { spare, memory, ..limits(100) });
+        assert_eq!(
+            (within(9, 0), within(10, 0), within(60, 0)),
+            (vec![2], vec![1, 2], vec![1, 2, 3])
+        );
+        assert_eq!(within(10, 60), [1, 2], "others may take what persistent memory has");
+    }
+
+    #[test]
     fn what_does_not_go_with_the_merge_is_left_alone() {
         let files = [ValueFileFacts { ends: false, ..file(1, 100, 1) }, file(2, 100, 50)];
         assert_eq!(chosen(&files, limits(150)), [2]);
-        assert_eq!(all_within(&files, u64::MAX), BTreeSet::from([2]));
-        assert_eq!(all_within(&files, 49), BTreeSet::new());
+        let within = |room| all_within(&files, CollectionLimits { room, ..limits(150) });
+        assert_eq!((within(u64::MAX), within(49)), (BTreeSet::from([2]), BTreeSet::new()));
     }
 
     #[test]

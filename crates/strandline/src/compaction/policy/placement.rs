@@ -28,7 +28,7 @@ pub(crate) struct Facts {
     pub limit: u64,
     /// Bytes of it that value files may take.
     pub limit_of_values: u64,
-    /// A writer waits for persistent memory.
+    /// A writer waits for persistent memory, which files could make room in.
     pub waited_for: bool,
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base::{Error, Result};
 
 use crate::compaction::merge::engine::MergeTask;
+use crate::compaction::policy::collection::LiveValues;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
 use crate::hooks::events::job::ToldJob;
@@ -19,6 +20,7 @@ use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
 use crate::span::{BoundsRef, KeyBounds};
 use crate::tree::desc::{TableDesc, ValueFileDesc};
+use crate::tree::memory::PmLeaving;
 use crate::tree::space::NewTable;
 
 /// What is under way, and what went wrong last.
@@ -28,7 +30,7 @@ pub(crate) struct Compactions {
     pub(crate) failed_at: Option<Instant>,
     /// The last compaction was of level 0, and failed for want of room that it seemed to have.
     pub(crate) missed: bool,
-    /// The last collection of value files failed, and nothing was installed since.
+    /// A compaction that collected value files failed, and nothing was installed since.
     pub(crate) collection_failed: bool,
     /// When a move to another tier failed last.
     pub(crate) tier_failed_at: Option<Instant>,
@@ -48,6 +50,17 @@ impl Compactions {
             move |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
         self.under_way.iter().filter(there).map(|each| each.bounds.as_ref())
     }
+
+    /// Bytes that those under way write: as much as they read, and nothing so far, as far as one can tell.
+    pub(crate) fn coming(&self) -> u64 {
+        let merges = self.under_way.iter().filter(|each| !each.is_move());
+        merges.map(|each| each.inputs.bytes()).sum::<u64>() + self.coming_values().all()
+    }
+
+    /// Values that those under way write anew.
+    pub(crate) fn coming_values(&self) -> LiveValues {
+        self.under_way.iter().map(|each| each.values).fold(LiveValues::default(), LiveValues::and)
+    }
 }
 
 /// A compaction under way.
@@ -65,6 +78,10 @@ pub(crate) struct Compaction {
     pub(crate) entries: u64,
     /// Value files that it collects.
     pub(crate) collected: u64,
+    /// What it writes anew of these.
+    pub(crate) values: LiveValues,
+    /// While some of that may go from persistent memory to files.
+    pub(crate) _leaving: Option<PmLeaving>,
     /// Why it is made, if not by hand.
     pub(crate) reason: CompactionReason,
     pub(crate) begun: Instant,
