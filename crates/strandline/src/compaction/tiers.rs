@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::hooks::events::CompactionReason;
 use crate::keyspace::KeyspaceState;
 use crate::options::Placement;
+use crate::span::OptionalBounds;
 use crate::tree::Tree;
 use crate::tree::desc::{LEVELS, TableDesc};
 use crate::tree::names::{FileName, FilePlace};
@@ -51,6 +52,19 @@ struct Placed {
     allowed: Arc<[bool]>,
 }
 
+/// Files that a manual compaction brings where they belong.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedFiles<'a> {
+    pub space: &'a Arc<KeyspaceState>,
+    pub range: OptionalBounds<'a>,
+}
+
+impl AskedFiles<'_> {
+    fn has(&self, placed: &Placed) -> bool {
+        Arc::ptr_eq(self.space, &placed.space) && self.range.overlaps(placed.table.desc.bounds())
+    }
+}
+
 impl Engine {
     /// Where files of a compaction of `inputs` into level `into` belong.
     pub(crate) fn file_site(
@@ -76,8 +90,8 @@ impl Engine {
                     tables_of.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
                 let reads = share_of(reads, bytes.min(of), of);
                 let (rank, belongs) = (tiers.len(), None);
-                let new =
-                    FileFacts { rank, level: into, bytes, reads, belongs, allowed, busy: false };
+                let (level, busy, wants) = (into, false, true);
+                let new = FileFacts { rank, level, bytes, reads, belongs, allowed, busy, wants };
                 let placed = self.placed(tables, &tiers);
                 rank_of_new(&tiers, &file_facts(tables, &placed), &new)
             }
@@ -112,18 +126,29 @@ impl Engine {
 
     /// Begins to move a table to another tier, if one belongs there. One moves at a time.
     pub(crate) fn begin_tier_move(&self, compactions: &mut Compactions) -> DueWork {
+        let failed = compactions.tier_failed_at.is_some_and(|at| at.elapsed() < RETRY);
+        if failed || self.pauses(compactions) || compactions.tier_move().is_some() {
+            return DueWork::Nothing;
+        }
+        self.begin_move_of(compactions, None)
+    }
+
+    /// Begins a move of those that are asked for, of all else.
+    pub(crate) fn begin_move_of(
+        &self,
+        compactions: &mut Compactions,
+        asked: Option<AskedFiles<'_>>,
+    ) -> DueWork {
         let Some(tables) = self.tables.as_ref().filter(|tables| tables.tiers.are_several()) else {
             return DueWork::Nothing;
         };
-        let moves = |each: &Arc<Compaction>| each.reason == CompactionReason::Tier;
-        let failed = compactions.tier_failed_at.is_some_and(|at| at.elapsed() < RETRY);
-        if failed || self.pauses(compactions) || compactions.under_way.iter().any(moves) {
-            return DueWork::Nothing;
-        }
         let tiers = tier_facts(tables);
         let placed = self.placed(tables, &tiers);
         cool(tables, &placed);
         let mut files = file_facts(tables, &placed);
+        for (facts, placed) in files.iter_mut().zip(&placed) {
+            facts.wants = asked.is_none_or(|asked| asked.has(placed));
+        }
         // One that cannot move now does not keep others from it.
         for _ in 0..TRIES {
             let Some(TierMove { file, to }) = pick_move(&tiers, &files) else { break };
@@ -197,6 +222,7 @@ fn file_facts<'p>(tables: &Tables, placed: &'p [Placed]) -> Vec<FileFacts<'p>> {
         belongs: *belongs,
         allowed,
         busy: table.busy.is_taken(),
+        wants: true,
     });
     facts.collect()
 }

@@ -70,6 +70,8 @@ pub(crate) struct FileFacts<'f> {
     pub allowed: &'f [bool],
     /// A job reads it.
     pub busy: bool,
+    /// It moves where it belongs; else it only makes room for others.
+    pub wants: bool,
 }
 
 impl FileFacts<'_> {
@@ -98,6 +100,11 @@ impl FileFacts<'_> {
     fn is_much_hotter(&self, other: &FileFacts<'_>) -> bool {
         let (a, b) = (u128::from(self.reads), u128::from(other.reads));
         a * u128::from(other.bytes) > HOTTER * b * u128::from(self.bytes)
+    }
+
+    /// Whether it may move for its own sake.
+    fn goes(&self) -> bool {
+        self.wants && !self.busy
     }
 
     fn pays(&self) -> bool {
@@ -167,7 +174,7 @@ pub(crate) fn pick_move(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<
 /// Up, to the tier of its level.
 fn return_up(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     files.iter().enumerate().find_map(|(at, file)| {
-        let to = file.belongs.filter(|to| *to < file.rank && !file.busy)?;
+        let to = file.belongs.filter(|to| *to < file.rank && file.goes())?;
         tiers[to].takes(file.bytes).then_some(TierMove { file: at, to })
     })
 }
@@ -175,7 +182,7 @@ fn return_up(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
 /// Out of a tier that is to be emptied, to the fastest with room; first of those that it is to lie in.
 fn leave(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     let leaves =
-        |file: &FileFacts<'_>| !file.busy && tiers.get(file.rank).is_none_or(|tier| !tier.open);
+        |file: &FileFacts<'_>| file.goes() && tiers.get(file.rank).is_none_or(|tier| !tier.open);
     files.iter().enumerate().filter(|(_, file)| leaves(file)).find_map(|(at, file)| {
         let ranks = || 0..tiers.len();
         let takes = |rank: &usize| tiers[*rank].takes(file.bytes);
@@ -197,7 +204,8 @@ fn relieve(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
         }
         let own = coldest(files, rank, |file| below(tiers, file, Below::Own).is_some());
         let own = own.and_then(|at| down(tiers, files, at, Below::Own));
-        own.or_else(|| down(tiers, files, coldest(files, rank, |_| true)?, Below::Any))
+        let next = own.or_else(|| down(tiers, files, coldest(files, rank, |_| true)?, Below::Any));
+        next.filter(|next| files[next.file].wants)
     })
 }
 
@@ -205,7 +213,7 @@ fn relieve(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
 fn come_home(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     let strays = || {
         let all = files.iter().enumerate();
-        all.filter(|(_, file)| !file.busy && !file.may(file.rank))
+        all.filter(|(_, file)| file.goes() && !file.may(file.rank))
     };
     let homes = |file: &FileFacts<'_>, rank: usize| file.may(rank) && tiers[rank].open;
     let at_once = strays().find_map(|(at, file)| {
@@ -227,7 +235,7 @@ fn come_home(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
 fn promote(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
     (0..tiers.len()).filter(|rank| tiers[*rank].open).find_map(|rank| {
         let waits =
-            |file: &FileFacts<'_>| file.rank > rank && file.may(rank) && !file.busy && file.pays();
+            |file: &FileFacts<'_>| file.rank > rank && file.may(rank) && file.goes() && file.pays();
         let (at, hot) = files
             .iter()
             .enumerate()
@@ -317,7 +325,8 @@ mod tests {
     }
 
     fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
-        FileFacts { rank, level, bytes: 100, reads, belongs: None, allowed: &[], busy: false }
+        let (busy, wants) = (false, true);
+        FileFacts { rank, level, bytes: 100, reads, belongs: None, allowed: &[], busy, wants }
     }
 
     #[test]
@@ -429,6 +438,21 @@ mod tests {
         assert_eq!(pick_move(&over, &[of(0, first)]), Some(TierMove { file: 0, to: 1 }));
         let left = [TierFacts { open: false, ..tier(1000, 100) }, over[1], over[2]];
         assert_eq!(pick_move(&left, &[of(0, &[false, false, true])]).map(|next| next.to), Some(2));
+    }
+
+    #[test]
+    fn what_is_not_asked_for_only_makes_room() {
+        let of = |rank, allowed| FileFacts { allowed, ..file(rank, 6, 0) };
+        let first: &[bool] = &[true, false];
+        let asked = |wants, file| FileFacts { wants, ..file };
+        let full = [tier(1000, 850), tier(1000, 300)];
+        let files = [asked(false, of(1, first)), asked(false, of(0, &[]))];
+        assert_eq!(pick_move(&full, &files), None);
+        let files = [asked(true, of(1, first)), asked(false, of(0, &[]))];
+        assert_eq!(pick_move(&full, &files), Some(TierMove { file: 1, to: 1 }));
+        let closed = [tier(1000, 100), TierFacts { open: false, ..tier(1000, 200) }];
+        let files = [asked(false, of(1, &[])), asked(true, of(1, &[]))];
+        assert_eq!(pick_move(&closed, &files), Some(TierMove { file: 1, to: 0 }));
     }
 
     #[test]

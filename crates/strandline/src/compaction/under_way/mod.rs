@@ -48,6 +48,11 @@ impl Compactions {
             move |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
         self.under_way.iter().filter(there).map(|each| each.bounds.as_ref())
     }
+
+    /// The move to another tier that is under way.
+    pub(crate) fn tier_move(&self) -> Option<&Arc<Compaction>> {
+        self.under_way.iter().find(|each| each.reason == CompactionReason::Tier)
+    }
 }
 
 /// A compaction under way.
