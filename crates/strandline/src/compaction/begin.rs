@@ -207,7 +207,7 @@ impl Engine {
     pub(crate) fn room_facts(&self, compactions: &Compactions) -> RoomFacts {
         let room = self.tables.as_ref().map(|tables| &tables.room);
         let merges = compactions.under_way.iter().filter(|each| !each.parts.is_empty());
-        let coming: u64 = merges.map(|each| each.inputs.bytes()).sum();
+        let coming: u64 = merges.map(|each| each.bytes()).sum();
         let left = |writes| room.map_or(0, |room| room.left(writes).saturating_sub(coming));
         RoomFacts {
             levels: left(Writes::Levels),
@@ -274,7 +274,7 @@ impl Engine {
         let facts = self.placement_facts(space, &view.tree, into);
         let (tier, values_tier) = (placement::output_tier(&facts), placement::values_tier(&facts));
         // Tables that only move have no parts.
-        let (mut parts, mut files) = (Vec::new(), 0);
+        let (mut parts, mut files) = (Vec::new(), Arc::default());
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let site = self.file_site(space, &view.tree, &inputs, into);
@@ -288,9 +288,9 @@ impl Engine {
             let collected = asked.unwrap_or_else(|| {
                 self.choose_collected(space, &view.tree, &inputs, compactions.missed)
             });
-            files = collected.len() as u64;
             self.plant_before_collection(&inputs, &collected);
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
+            files = Arc::clone(&merge.values.collected);
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };
             for merge in self.split(whole) {
                 let task = Some(self.background.merge_engine.submit(merge)?);
@@ -306,6 +306,7 @@ impl Engine {
             failure: OnceLock::new(),
             entries: inputs.entries(),
             collected: files,
+            values: None,
             reason,
             inputs,
             begun: Instant::now(),

@@ -22,7 +22,6 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::span::BoundsRef;
 use crate::tree::Tree;
-use crate::tree::desc::ValueFileDesc;
 use crate::tree::memory::PmRoom;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
@@ -140,16 +139,10 @@ impl Engine {
         came
     }
 
-    /// The value files that are to lie elsewhere: those in tiers that are to be emptied, and, the oldest first, those in persistent
-    /// memory beyond what these may take, since the option or what else needs that memory has changed.
+    /// The value files that are to leave persistent memory: the oldest of those beyond what these may take, since the option or what
+    /// else needs that memory has changed. Files move from tier to tier as they are.
     fn leaving(&self, tables: &Tables, values: &ValueFiles) -> BTreeSet<u64> {
-        let leaves = |desc: &ValueFileDesc| {
-            let tier = tables.tiers.get(desc.tier).filter(|_| desc.extent.is_none());
-            tier.is_some_and(|tier| !tier.is_open())
-        };
-        let files = || values.iter().map(|live| &live.file.desc);
-        let mut leaving: BTreeSet<u64> =
-            files().filter(|desc| leaves(desc)).map(|desc| desc.id).collect();
+        let mut leaving = BTreeSet::new();
         if let Some(room) = tables.memory.as_ref().map(|memory| &memory.values)
             && room.is_overdrawn()
         {
@@ -157,7 +150,8 @@ impl Engine {
             let all = self.keyspaces.all();
             let there: u64 = all.iter().map(|space| bytes_in(room, &space.tree().values)).sum();
             let mut excess = there.saturating_sub(room.limit());
-            for desc in files().filter(|desc| desc.extent.is_some()) {
+            let files = values.iter().map(|live| &live.file.desc);
+            for desc in files.filter(|desc| desc.extent.is_some()) {
                 if excess == 0 {
                     break;
                 }

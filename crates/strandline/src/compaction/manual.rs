@@ -12,7 +12,7 @@ use crate::compaction::begin::{Compactable, PickedCompaction, Upper};
 use crate::compaction::policy::pick::{Choice, output_level, slide};
 use crate::compaction::run::DueWork;
 use crate::compaction::scope::Scope;
-use crate::compaction::tiers::AskedFiles;
+use crate::compaction::tiers::{AskedFiles, TierPlan};
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, Compactions};
 use crate::engine::Engine;
@@ -24,8 +24,8 @@ use crate::span::{BoundsRef, KeyBounds, OptionalBounds, Span};
 use crate::tree::Tree;
 use crate::tree::table::Table;
 
-/// Moves that a manual compaction makes at most, for each of its files: what makes room moves too.
-const MOVES_PER_FILE: usize = 4;
+/// Looks for files that are to move at the end of a manual compaction: each file moves once after a look.
+const LOOKS_MAX: usize = 8;
 
 /// How far a manual compaction goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,10 +149,10 @@ impl Engine {
     /// fails is left to the background, which tries it again later.
     fn move_to_tiers(&self, space: &Arc<KeyspaceState>, range: OptionalBounds<'_>) -> Result<()> {
         // Reads and writes go on, so that there may always be one more.
-        let mut most = MOVES_PER_FILE * space.tree().tables().count();
+        let (mut plan, mut looks) = (TierPlan::default(), 0);
         loop {
             self.check_writable("compact")?;
-            if space.dropped.load(Relaxed) || space.damage.get().is_some() || most == 0 {
+            if space.dropped.load(Relaxed) || space.damage.get().is_some() {
                 return Ok(());
             }
             // A file that moves back needs its old place.
@@ -164,16 +164,23 @@ impl Engine {
                 match compactions.tier_move() {
                     Some(other) => Arc::clone(other),
                     None => {
-                        let asked = AskedFiles { space, range };
-                        let DueWork::Begun(begun) =
-                            self.begin_move_of(&mut compactions, Some(asked))
-                        else {
+                        let is_new = plan.is_empty();
+                        if is_new && looks == LOOKS_MAX {
                             return Ok(());
-                        };
-                        most -= 1;
-                        begun.tell_begin(&self.events, CompactionReason::Tier);
-                        compactions.under_way.insert(0, Arc::clone(&begun));
-                        begun
+                        }
+                        if is_new {
+                            looks += 1;
+                            plan = self.plan_tiers(Some(AskedFiles { space, range }));
+                        }
+                        match self.begin_planned(&mut compactions, &mut plan) {
+                            DueWork::Begun(begun) => {
+                                begun.tell_begin(&self.events, CompactionReason::Tier);
+                                compactions.under_way.insert(0, Arc::clone(&begun));
+                                begun
+                            }
+                            DueWork::Nothing if !is_new || !plan.is_empty() => continue,
+                            DueWork::Nothing | DueWork::Failed => return Ok(()),
+                        }
                     }
                 }
             };

@@ -83,6 +83,12 @@ pub(crate) enum VersionEdit {
         keyspace: u32,
         file: ValueFileDesc,
     },
+    /// A value file lies in another tier from now on.
+    MoveValueFile {
+        keyspace: u32,
+        id: u64,
+        tier: u32,
+    },
     AddTable(Box<TableDesc>),
     RemoveTable {
         keyspace: u32,
@@ -352,6 +358,7 @@ impl VersionEdit {
             | VersionEdit::Subranges { keyspace, .. }
             | VersionEdit::LeaveRun { keyspace, .. }
             | VersionEdit::AddValueFile { keyspace, .. }
+            | VersionEdit::MoveValueFile { keyspace, .. }
             | VersionEdit::RemoveTable { keyspace, .. } => Some(*keyspace),
             VersionEdit::AddRun { run, .. } => Some(run.keyspace),
             VersionEdit::AddTable(table) => Some(table.keyspace),
@@ -377,6 +384,7 @@ impl VersionEdit {
             self,
             VersionEdit::AddTable(_)
                 | VersionEdit::AddValueFile { .. }
+                | VersionEdit::MoveValueFile { .. }
                 | VersionEdit::RemoveTable { .. }
                 | VersionEdit::DropKeyspace { .. }
         )
@@ -445,6 +453,12 @@ impl VersionEdit {
                 put_varint(out, u64::from(*keyspace));
                 put_value_file(out, file);
                 file.extent.iter().for_each(|extent| put_extent(out, *extent));
+            }
+            VersionEdit::MoveValueFile { keyspace, id, tier } => {
+                out.push(21);
+                put_varint(out, u64::from(*keyspace));
+                put_varint(out, *id);
+                put_varint(out, u64::from(*tier));
             }
             VersionEdit::AddTable(desc) if desc.tier != OWN => {
                 out.push(18);
@@ -560,6 +574,11 @@ impl VersionEdit {
                 let file = ValueFileDesc { extent: Some(extent(reader)?), ..file };
                 VersionEdit::AddValueFile { keyspace, file }
             }
+            21 => VersionEdit::MoveValueFile {
+                keyspace: id32(reader)?,
+                id: reader.varint()?,
+                tier: id32(reader)?,
+            },
             _ => return None,
         })
     }

@@ -9,8 +9,8 @@ use crate::common::{
 };
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{
-    Db, ErrorKind, Hooks, IngestOptions, Keyspace, KeyspaceOptions, KeyspaceTiers, Options,
-    Placement, PmSource, ReadOptions, TierSource, TierSpec,
+    Db, ErrorKind, Hooks, IngestOptions, Keyspace, KeyspaceOptions, KeyspacePlacement,
+    KeyspaceTiers, Options, Placement, PmSource, ReadOptions, TierSource, TierSpec,
 };
 
 const FAST: &str = "/fast";
@@ -144,6 +144,13 @@ fn files_follow_what_is_set() {
     assert_eq!(dirs_of(&db, "default"), only(MIDDLE));
     let both = within(&[MIDDLE, OWN]).placement(Placement::Level);
     assert_eq!(db.default_keyspace().options(), both);
+    // And back to what the store has.
+    let stores = KeyspaceOptions::new().placement(KeyspacePlacement::Store);
+    db.default_keyspace().set_options(&stores).expect("set");
+    assert_eq!(db.default_keyspace().options(), within(&[MIDDLE, OWN]));
+    let made = db.create_keyspace_with("plain", stores).expect("create");
+    assert!(made.options().is_empty());
+    db.default_keyspace().set_options(&level).expect("set");
     db.close().expect("close");
     for _ in 0..2 {
         let db = place.open(options.clone());

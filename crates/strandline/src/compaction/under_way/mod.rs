@@ -4,6 +4,7 @@ pub(crate) mod figures;
 pub(crate) mod inputs;
 pub(crate) mod level0_inputs;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,8 +12,10 @@ use std::time::{Duration, Instant};
 use base::{Error, Result};
 
 use crate::compaction::merge::engine::MergeTask;
+use crate::compaction::tiers::TierPlan;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
+use crate::compaction::value_move::ValueMove;
 use crate::hooks::events::job::ToldJob;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
@@ -32,6 +35,8 @@ pub(crate) struct Compactions {
     pub(crate) collection_failed: bool,
     /// When a move to another tier failed last.
     pub(crate) tier_failed_at: Option<Instant>,
+    /// Moves to other tiers that are to come.
+    pub(crate) tier_plan: TierPlan,
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
@@ -69,7 +74,9 @@ pub(crate) struct Compaction {
     pub(crate) failure: OnceLock<Error>,
     pub(crate) entries: u64,
     /// Value files that it collects.
-    pub(crate) collected: u64,
+    pub(crate) collected: Arc<BTreeSet<u64>>,
+    /// The value file that it moves, if that is all it does.
+    pub(crate) values: Option<Arc<ValueMove>>,
     /// Why it is made, if not by hand.
     pub(crate) reason: CompactionReason,
     pub(crate) begun: Instant,
@@ -126,6 +133,11 @@ impl Compaction {
         self.parts.is_empty()
     }
 
+    /// Bytes that it reads, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.inputs.bytes() + self.values.as_ref().map_or(0, |moves| moves.file.desc.len)
+    }
+
     /// Notes that it begins.
     pub(crate) fn tell_begin(&self, events: &Arc<Events>, reason: CompactionReason) {
         let inputs = &self.inputs;
@@ -138,7 +150,7 @@ impl Compaction {
             to: self.into,
             runs: inputs.level0.runs.len() + inputs.level0.memtable.iter().len(),
             tables: inputs.tables.len(),
-            bytes: inputs.bytes(),
+            bytes: self.bytes(),
             entries: self.entries,
         });
         if let Some(told) = told {
@@ -182,7 +194,7 @@ impl Compaction {
         figures.entries += self.entries;
         figures.read_bytes += self.inputs.table_bytes();
         figures.written_bytes += written.files;
-        figures.collected += self.collected;
+        figures.collected += self.collected.len() as u64;
         figures.value_bytes += written.values;
         figures.pm_written_bytes += written.memory;
         figures.pm_value_bytes += written.pm_values;
