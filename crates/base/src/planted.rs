@@ -323,8 +323,6 @@ bugs! {
     MovedValuesUnnamed,
     /// An edit that says where a value file lies now is not heeded.
     MovedValuesForgotten,
-    /// A value file moves although its last table went meanwhile.
-    MovesDroppedValues,
     /// A checkpoint says that its tables lie in the tiers where the store has them.
     CheckpointKeepsTier,
     /// An open takes the place of a directory in the list of tiers for its number.

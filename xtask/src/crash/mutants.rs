@@ -205,8 +205,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         MovedValuesRemovedFirst
         | MovedValuesUnsynced
         | MovedValuesUnnamed
-        | MovedValuesForgotten
-        | MovesDroppedValues => &["tiers-values"],
+        | MovedValuesForgotten => &["tiers-values"],
         TierMoveIgnoresUsed => &["tiers-readers", "tiers"],
         CollectLosesTime => &["values-expiring"],
         ValueExtentKept => &["extents-churn"],
