@@ -9,7 +9,7 @@ use crate::compaction::merge::engine::{MergeTask, Poll};
 use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
 use crate::compaction::policy::placement::OutputTier;
 use crate::compaction::tiers::share_of;
-use crate::compaction::value_move::ValueMove;
+use crate::compaction::under_way::value_move::ValueMove;
 use crate::engine::Engine;
 use crate::tree::desc::TableDesc;
 use crate::tree::names::FileName;
@@ -24,7 +24,7 @@ use crate::tree::verify;
 const CHUNK: u64 = 256 << 10;
 
 /// What is copied.
-pub(crate) enum Copied {
+pub(crate) enum CopiedFile {
     Table { table: Arc<Table>, level: usize },
     Values(Arc<ValueMove>),
 }
@@ -37,14 +37,14 @@ struct Expected {
     entries: u64,
 }
 
-impl Copied {
+impl CopiedFile {
     fn expected(&self) -> Expected {
         match self {
-            Copied::Table { table, .. } => {
+            CopiedFile::Table { table, .. } => {
                 let TableDesc { id, len, sum, entries, .. } = table.desc;
                 Expected { name: FileName::Table(id), len, sum, entries }
             }
-            Copied::Values(moves) => {
+            CopiedFile::Values(moves) => {
                 let ValueFile { desc, .. } = &*moves.file;
                 Expected {
                     name: FileName::Values(desc.id),
@@ -58,9 +58,9 @@ impl Copied {
 
     fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
         match self {
-            Copied::Table { table, .. } => table.bytes(),
+            CopiedFile::Table { table, .. } => table.bytes(),
             // It has this place until the move ends.
-            Copied::Values(moves) => Ok(Arc::clone(&moves.file.file()?.0)),
+            CopiedFile::Values(moves) => Ok(Arc::clone(&moves.file.file()?.0)),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Copied {
 /// A copy under way.
 pub(crate) struct CopyTask {
     tables: Arc<Tables>,
-    of: Copied,
+    of: CopiedFile,
     expected: Expected,
     source: Arc<dyn ssd::Read>,
     sink: Option<TableSink>,
@@ -78,7 +78,7 @@ pub(crate) struct CopyTask {
 impl CopyTask {
     pub(crate) fn new(
         tables: &Arc<Tables>,
-        of: Copied,
+        of: CopiedFile,
         to: u32,
         engine: &Engine,
     ) -> Result<CopyTask> {
@@ -108,12 +108,12 @@ impl CopyTask {
         planted::step("read a moved file back");
         verify::verify(&*self.tables.open_file(place)?, len, sum)?;
         Ok(match &self.of {
-            Copied::Table { table, level } => {
+            CopiedFile::Table { table, level } => {
                 let desc = TableDesc { tier: place.tier, ..table.desc_at(*level) };
                 let values = table.values.clone();
                 vec![NewTable { desc, space: written.space, values, reads: 0 }]
             }
-            Copied::Values(moves) => {
+            CopiedFile::Values(moves) => {
                 moves.put(written.space);
                 Vec::new()
             }

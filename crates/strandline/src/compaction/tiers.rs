@@ -4,9 +4,9 @@
 //!
 //! One look at all files plans many moves, which then begin one after the other, each only if it still can.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use base::Result;
@@ -14,12 +14,13 @@ use base::planted::{self, Bug};
 
 use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::policy::tier_plan::plan_moves;
-use crate::compaction::policy::tiering::{BLOCK, FileFacts, TierFacts, rank_of_level, rank_of_new};
+use crate::compaction::policy::tiering::{FileFacts, TierFacts, rank_of_level, rank_of_new};
 use crate::compaction::run::DueWork;
-use crate::compaction::tier_copy::{Copied, CopyTask};
+use crate::compaction::tier_copy::{CopiedFile, CopyTask};
 use crate::compaction::under_way::inputs::Inputs;
+use crate::compaction::under_way::planned::{PlacedFile, PlannedMove, TierPlan};
+use crate::compaction::under_way::value_move::ValueMove;
 use crate::compaction::under_way::{Compaction, CompactionPart, Compactions};
-use crate::compaction::value_move::ValueMove;
 use crate::engine::Engine;
 use crate::hooks::events::CompactionReason;
 use crate::keyspace::KeyspaceState;
@@ -28,12 +29,11 @@ use crate::options::Placement;
 use crate::span::{KeyBounds, OptionalBounds};
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
-use crate::tree::heat::Heat;
+use crate::tree::heat::BLOCK;
 use crate::tree::names::{FileName, FilePlace};
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 use crate::tree::tiers::{FileSite, Tier};
-use crate::tree::value_file::ValueFile;
 
 /// Files cool once so many blocks were read at least.
 const COOL_MIN: u64 = 1 << 12;
@@ -43,12 +43,6 @@ const TRIES: usize = 64;
 const RETRY: Duration = Duration::from_secs(10);
 /// Time for which a plan holds: then what is read, and how full tiers are, is looked at again.
 const PLAN_LASTS: Duration = Duration::from_secs(10);
-
-/// A file that may move.
-enum PlacedFile {
-    Table(Arc<Table>),
-    Values(Arc<ValueFile>),
-}
 
 /// A file of the store.
 struct Placed {
@@ -64,94 +58,6 @@ struct Placed {
     belongs: Option<usize>,
     /// Of each tier, whether it is to lie there; empty: in all of them.
     allowed: Arc<[bool]>,
-}
-
-impl PlacedFile {
-    fn heat(&self) -> &Heat {
-        match self {
-            PlacedFile::Table(table) => &table.heat,
-            PlacedFile::Values(file) => &file.heat,
-        }
-    }
-
-    fn name(&self) -> FileName {
-        match self {
-            PlacedFile::Table(table) => FileName::Table(table.desc.id),
-            PlacedFile::Values(file) => FileName::Values(file.desc.id),
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            PlacedFile::Table(table) => table.desc.len,
-            PlacedFile::Values(file) => file.desc.len,
-        }
-    }
-
-    fn is_busy(&self) -> bool {
-        match self {
-            PlacedFile::Table(table) => table.busy.is_taken(),
-            PlacedFile::Values(file) => file.busy.is_taken(),
-        }
-    }
-}
-
-/// Moves that are due, in their order.
-#[derive(Default)]
-pub(crate) struct TierPlan {
-    moves: VecDeque<PlannedMove>,
-    made: Option<Instant>,
-}
-
-/// A move that is to come. It keeps nothing that goes meanwhile.
-struct PlannedMove {
-    space: Weak<KeyspaceState>,
-    siting: Arc<Siting>,
-    file: PlannedFile,
-    level: usize,
-    /// Numbers of tiers.
-    from: u32,
-    to: u32,
-}
-
-enum PlannedFile {
-    Table(Weak<Table>),
-    Values(Weak<ValueFile>),
-}
-
-impl PlannedMove {
-    fn new(of: &Placed, to: u32) -> PlannedMove {
-        let file = match &of.file {
-            PlacedFile::Table(table) => PlannedFile::Table(Arc::downgrade(table)),
-            PlacedFile::Values(file) => PlannedFile::Values(Arc::downgrade(file)),
-        };
-        PlannedMove {
-            space: Arc::downgrade(&of.space),
-            siting: Arc::clone(&of.siting),
-            file,
-            level: of.level,
-            from: of.tier,
-            to,
-        }
-    }
-
-    /// The file, if it is still there.
-    fn file(&self) -> Option<PlacedFile> {
-        match &self.file {
-            PlannedFile::Table(table) => table.upgrade().map(PlacedFile::Table),
-            PlannedFile::Values(file) => file.upgrade().map(PlacedFile::Values),
-        }
-    }
-}
-
-impl TierPlan {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.moves.is_empty()
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_empty() || self.made.is_none_or(|made| made.elapsed() > PLAN_LASTS)
-    }
 }
 
 /// Files that a manual compaction brings where they belong.
@@ -259,7 +165,7 @@ impl Engine {
             return DueWork::Nothing;
         }
         let mut plan = std::mem::take(&mut compactions.tier_plan);
-        if plan.is_over() {
+        if plan.is_over(PLAN_LASTS) {
             plan = self.plan_tiers(None);
         }
         let begun = self.begin_planned(compactions, &mut plan);
@@ -284,8 +190,8 @@ impl Engine {
         }
         let numbers: Vec<u32> = tables.tiers.iter().map(Tier::no).collect();
         let moves = plan_moves(&tiers, &files).into_iter();
-        let moves = moves.map(|next| PlannedMove::new(&placed[next.file], numbers[next.to]));
-        TierPlan { moves: moves.collect(), made: Some(Instant::now()) }
+        let moves = moves.map(|next| planned(&placed[next.file], numbers[next.to]));
+        TierPlan::new(moves.collect())
     }
 
     /// Begins the next move of a plan that can begin; those before it are left to the next look.
@@ -296,8 +202,10 @@ impl Engine {
     ) -> DueWork {
         let Some(tables) = &self.tables else { return DueWork::Nothing };
         for _ in 0..TRIES {
-            let Some(next) = plan.moves.pop_front() else { break };
-            let (Some(space), Some(file)) = (next.space.upgrade(), next.file()) else { continue };
+            let Some(next) = plan.next() else { break };
+            let (Some(space), Some(file)) = (next.space.upgrade(), next.file.get()) else {
+                continue;
+            };
             let begun = self.begin_noted(compactions, &space, |compactions| {
                 self.begin_copy(tables, compactions, &space, &file, &next)
             });
@@ -337,10 +245,11 @@ impl Engine {
                 let Some(inputs) = claimed.filter(|_| stands(&space.tree(), *level, table)) else {
                     return Ok(None);
                 };
-                let copied = Copied::Table { table: Arc::clone(table), level: *level };
+                let copied = CopiedFile::Table { table: Arc::clone(table), level: *level };
                 let task = CopyTask::new(tables, copied, *to, self)?;
-                let move_ = Move { inputs, into: *level, bounds: bounds.to_owned(), values: None };
-                Ok(Some(begun(space, move_, task)))
+                let claim =
+                    MoveClaim { inputs, into: *level, bounds: bounds.to_owned(), values: None };
+                Ok(Some(begun(space, claim, task)))
             }
             PlacedFile::Values(file) => {
                 let collects = |each: &Arc<Compaction>| each.collected.contains(&file.desc.id);
@@ -349,27 +258,42 @@ impl Engine {
                 }
                 let Some(values) = ValueMove::claim(file, *from) else { return Ok(None) };
                 let values = Arc::new(values);
-                let copied = Copied::Values(Arc::clone(&values));
+                let copied = CopiedFile::Values(Arc::clone(&values));
                 let task = CopyTask::new(tables, copied, *to, self)?;
                 let Some(inputs) = Inputs::claim(None, [].into_iter()) else { return Ok(None) };
                 // It writes to no level.
                 let (into, bounds) = (0, KeyBounds::default());
-                Ok(Some(begun(space, Move { inputs, into, bounds, values: Some(values) }, task)))
+                Ok(Some(begun(
+                    space,
+                    MoveClaim { inputs, into, bounds, values: Some(values) },
+                    task,
+                )))
             }
         }
     }
 }
 
+fn planned(of: &Placed, to: u32) -> PlannedMove {
+    PlannedMove {
+        space: Arc::downgrade(&of.space),
+        siting: Arc::clone(&of.siting),
+        file: of.file.plan(),
+        level: of.level,
+        from: of.tier,
+        to,
+    }
+}
+
 /// What a move claims.
-struct Move {
+struct MoveClaim {
     inputs: Inputs,
     into: usize,
     bounds: KeyBounds,
     values: Option<Arc<ValueMove>>,
 }
 
-fn begun(space: &Arc<KeyspaceState>, move_: Move, task: CopyTask) -> Arc<Compaction> {
-    let Move { inputs, into, bounds, values } = move_;
+fn begun(space: &Arc<KeyspaceState>, claim: MoveClaim, task: CopyTask) -> Arc<Compaction> {
+    let MoveClaim { inputs, into, bounds, values } = claim;
     let task: Box<dyn MergeTask> = Box::new(task);
     let part = CompactionPart { task: Some(task), made: Vec::new() };
     Arc::new(Compaction {

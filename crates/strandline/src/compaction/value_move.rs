@@ -6,54 +6,18 @@
 //! then gives its copy up.
 
 use std::collections::BTreeSet;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Result;
 use base::planted::{self, Bug};
 
+use crate::compaction::under_way::value_move::ValueMove;
 use crate::compaction::under_way::{Compaction, WrittenBytes};
 use crate::engine::Engine;
 use crate::hooks::events::CompactionOutput;
 use crate::manifest::edit::VersionEdit;
-use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
-use crate::tree::value_file::ValueFile;
-use crate::tree::value_site::ValueSite;
-
-/// A value file that moves; no other job moves it as long as this is there.
-pub(crate) struct ValueMove {
-    pub file: Arc<ValueFile>,
-    /// Its copy, once that is whole.
-    copy: Mutex<Option<ValueSite>>,
-}
-
-impl ValueMove {
-    /// Claims a value file, which lies in `tier`; `None` if it does not any more, or moves already.
-    pub(crate) fn claim(file: &Arc<ValueFile>, tier: u32) -> Option<ValueMove> {
-        if !file.busy.take() {
-            return None;
-        }
-        // Its drop releases the mark.
-        let moves = ValueMove { file: Arc::clone(file), copy: Mutex::default() };
-        (file.site().place().tier == tier && file.is_named()).then_some(moves)
-    }
-
-    pub(crate) fn put(&self, copy: TableSpace) {
-        *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = Some(ValueSite::new(copy));
-    }
-
-    /// Takes the copy: what is taken and not named goes.
-    pub(crate) fn take(&self) -> Option<ValueSite> {
-        self.copy.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Drop for ValueMove {
-    fn drop(&mut self) {
-        self.file.busy.release();
-    }
-}
 
 impl Engine {
     /// C4 and C5: its name is durable, then an edit says where it lies, then readers find it there, and its old file goes with those
@@ -95,6 +59,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use pmem::Region;
     use ssd::{Fs, Memory};
 

@@ -11,7 +11,8 @@ use sst::SEQ_MAX;
 use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
 use crate::manifest::keyspace_options::{self, StoredOptions};
-use crate::tree::desc::{TableDesc, ValueFileDesc, ValueShare};
+use crate::manifest::value_fields::{put_shares, put_value_file, shares, value_file};
+use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::tiers::OWN;
 
 /// What the manifest knows of a zone.
@@ -266,32 +267,6 @@ fn table<'r>(
         sum: reader.u64()?,
         values: Vec::new(),
     })
-}
-
-fn put_shares(out: &mut Vec<u8>, shares: &[ValueShare]) {
-    put_varint(out, shares.len() as u64);
-    for share in shares {
-        [share.file, share.values, share.bytes].into_iter().for_each(|word| put_varint(out, word));
-    }
-}
-
-fn shares(reader: &mut Reader<'_>) -> Option<Vec<ValueShare>> {
-    let mut shares = Vec::new();
-    for _ in 0..reader.varint()? {
-        let (file, values, bytes) = (reader.varint()?, reader.varint()?, reader.varint()?);
-        shares.push(ValueShare { file, values, bytes });
-    }
-    Some(shares)
-}
-
-fn put_value_file(out: &mut Vec<u8>, file: &ValueFileDesc) {
-    [file.id, file.len, file.values].into_iter().for_each(|word| put_varint(out, word));
-    out.extend_from_slice(&file.sum.to_le_bytes());
-}
-
-fn value_file(reader: &mut Reader<'_>) -> Option<ValueFileDesc> {
-    let (id, len, values) = (reader.varint()?, reader.varint()?, reader.varint()?);
-    Some(ValueFileDesc { id, extent: None, tier: OWN, len, values, sum: reader.u64()? })
 }
 
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {

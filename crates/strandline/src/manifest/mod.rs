@@ -6,6 +6,7 @@ pub(crate) mod file;
 mod keyspace_desc;
 mod keyspace_options;
 mod text;
+mod value_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 

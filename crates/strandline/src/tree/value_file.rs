@@ -21,7 +21,7 @@ use base::{Error, Result, Seq};
 use sst::{Block, EntryKind, Hit, Role, ValueRef};
 
 use super::desc::{ValueFileDesc, ValueShare};
-use super::heat::Heat;
+use super::heat::{BLOCK, Heat};
 use super::memory::{PmFile, PmRoom};
 use super::space::TableSpace;
 use super::table::Table;
@@ -30,7 +30,6 @@ use super::tiers::OWN;
 use super::value_site::{ValueBytes, ValueSite};
 use crate::busy::Busy;
 use crate::cache::BlockKey;
-use crate::compaction::policy::tiering::BLOCK;
 use crate::record::found::Found;
 use crate::ttl::value_of;
 

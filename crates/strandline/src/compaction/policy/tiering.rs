@@ -14,13 +14,12 @@
 use std::cmp::Ordering;
 
 use crate::tree::desc::LEVELS;
+use crate::tree::heat::BLOCK;
 
 /// Moves fill so many eighths of a tier; the rest is for what is written next.
 const FULL_EIGHTHS: u64 = 7;
 /// A table takes another's place if it is read so many times as much: else they would change places for ever.
 const HOTTER: u128 = 2;
-/// Bytes that a read brings, about.
-pub(crate) const BLOCK: u64 = 4 << 10;
 /// Moving up pays once one of so many bytes was read lately: it is read, and written, once.
 const READ_SHARE: u64 = 4;
 

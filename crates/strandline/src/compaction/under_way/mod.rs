@@ -3,6 +3,8 @@
 pub(crate) mod figures;
 pub(crate) mod inputs;
 pub(crate) mod level0_inputs;
+pub(crate) mod planned;
+pub(crate) mod value_move;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -12,10 +14,10 @@ use std::time::{Duration, Instant};
 use base::{Error, Result};
 
 use crate::compaction::merge::engine::MergeTask;
-use crate::compaction::tiers::TierPlan;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
-use crate::compaction::value_move::ValueMove;
+use crate::compaction::under_way::planned::TierPlan;
+use crate::compaction::under_way::value_move::ValueMove;
 use crate::hooks::events::job::ToldJob;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
