@@ -274,7 +274,7 @@ fn readers_and_copies_go_on_while_values_move() {
         let reader = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 assert!(contents(&db) == before, "a walk while files move");
-                let some = db.multi_get(&(0..200).map(key).collect::<Vec<_>>()).expect("get");
+                let some = db.multi_get((0..200).map(key)).expect("get");
                 assert!(some.iter().flatten().count() == 200);
             }
         });
