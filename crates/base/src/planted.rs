@@ -315,6 +315,14 @@ bugs! {
     TierMoveRemovesFirst,
     /// A table moves to where its older copy is yet to be removed.
     TierMoveIgnoresUsed,
+    /// The old file of a value file that moves to another tier goes before the edit that says where it lies.
+    MovedValuesRemovedFirst,
+    /// The copy of a value file that moves to another tier is not synced before the edit that names it.
+    MovedValuesUnsynced,
+    /// The name of the copy of a value file that moves to another tier is not made durable.
+    MovedValuesUnnamed,
+    /// An edit that says where a value file lies now is not heeded.
+    MovedValuesForgotten,
     /// A checkpoint says that its tables lie in the tiers where the store has them.
     CheckpointKeepsTier,
     /// An open takes the place of a directory in the list of tiers for its number.

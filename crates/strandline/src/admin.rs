@@ -13,7 +13,6 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 
 use crate::caught::{caught, panicked};
-use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::engine::job::Job;
 use crate::keyspace::subrange::{CleanTail, Subrange};
@@ -324,7 +323,7 @@ impl Engine {
 
     fn compact_space(&self, space: &Arc<KeyspaceState>) -> Result<()> {
         if self.tables.is_some() {
-            return self.compact_down(space, OptionalBounds::default(), Depth::Deepest);
+            return self.compact_by_hand(space, OptionalBounds::default());
         }
         // The jobs are held throughout, so that no other thread changes the runs.
         let mut jobs = self.background.jobs();
@@ -363,7 +362,7 @@ impl Engine {
             return Err(damage.clone());
         }
         match &self.tables {
-            Some(_) => self.compact_down(space, range, Depth::Deepest),
+            Some(_) => self.compact_by_hand(space, range),
             None => self.compact_space(space),
         }
     }

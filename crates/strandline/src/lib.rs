@@ -116,8 +116,8 @@ pub use observe::properties::{
 pub use open::convert::Conversion;
 pub use options::{
     Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
-    KeyspaceTiers, Level0Form, Options, PRESETS, Placement, PmSource, Preset, Row, SsdSource,
-    TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo, WalSync, parse_size,
+    KeyspacePlacement, KeyspaceTiers, Level0Form, Options, PRESETS, Placement, PmSource, Preset,
+    Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo, WalSync, parse_size,
 };
 pub use pmem::{
     Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,

@@ -202,6 +202,10 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
         | TierByPosition => &["tiers", "tiers-levels"],
         KeyspaceTiersByPosition | KeyspaceTiersForgotten => &["tiers-whole"],
+        MovedValuesRemovedFirst
+        | MovedValuesUnsynced
+        | MovedValuesUnnamed
+        | MovedValuesForgotten => &["tiers-values"],
         TierMoveIgnoresUsed => &["tiers-readers", "tiers"],
         CollectLosesTime => &["values-expiring"],
         ValueExtentKept => &["extents-churn"],

@@ -146,17 +146,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     ),
     (
         "admin",
-        &[
-            "compaction",
-            "engine",
-            "keyspace",
-            "level0",
-            "level0/run",
-            "manifest",
-            "memtable",
-            "record",
-            "tree",
-        ],
+        &["engine", "keyspace", "level0", "level0/run", "manifest", "memtable", "record", "tree"],
     ),
     ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable", "runtime"]),
     ("inspect", &["cache", "compaction/under_way", "engine", "observe", "recovery"]),

@@ -14,7 +14,7 @@ use crate::keyspace::KeyspaceState;
 use crate::keyspace::siting::Siting;
 use crate::manifest::StoredOptions;
 use crate::manifest::edit::VersionEdit;
-use crate::options::{KeyspaceOptions, KeyspaceTiers, parse_size};
+use crate::options::{KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, parse_size};
 use crate::tree::tiers::{Tier, TierSet, same_file};
 
 impl Engine {
@@ -31,7 +31,11 @@ impl Engine {
                 TierSet::of(numbers.collect::<Result<_>>()?)
             }
         };
-        Ok(StoredOptions { tiers, ..StoredOptions::without_tiers(options) })
+        let mut stored = StoredOptions { tiers, ..StoredOptions::without_tiers(options) };
+        // What is the store's is not kept with the keyspace.
+        let own = |placement: &KeyspacePlacement| *placement != KeyspacePlacement::Store;
+        stored.options.placement = stored.options.placement.filter(own);
+        Ok(stored)
     }
 
     /// The number of the tier whose directory this is.
@@ -89,14 +93,17 @@ impl Engine {
         }
         let before = space.siting.load();
         let siting = Siting {
-            placement: changed.placement.or(before.placement),
+            placement: changed.placement.map_or(before.placement, KeyspacePlacement::own),
             tiers: if changed.tiers.is_some() { given.tiers } else { before.tiers.clone() },
         };
         if siting == **before {
             return Ok(());
         }
         let stored = |siting: &Siting| StoredOptions {
-            options: KeyspaceOptions { placement: siting.placement, ..space.options.clone() },
+            options: KeyspaceOptions {
+                placement: siting.placement.map(KeyspacePlacement::As),
+                ..space.options.clone()
+            },
             tiers: siting.tiers.clone(),
         };
         let options = stored(&siting);

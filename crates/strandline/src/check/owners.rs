@@ -122,7 +122,7 @@ fn held<'t>(
     }
     for tree in trees {
         tree.tables().for_each(|(_, table)| each(Holding::Table(&table.desc)));
-        tree.values.iter().for_each(|live| each(Holding::Values(&live.file.desc)));
+        tree.values.iter().for_each(|live| each(Holding::Values(&live.file.desc_now())));
     }
 }
 

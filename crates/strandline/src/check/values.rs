@@ -31,7 +31,7 @@ pub(super) fn check_files(values: &ValueFiles, report: &mut CheckReport) {
 fn check_file(file: &ValueFile) -> Result<u64> {
     let bytes = file.file()?;
     verify::verify(&*bytes.0, file.desc.len, file.desc.sum)?;
-    walk_values(bytes, |_| ())
+    walk_values(&bytes.file, |_| ())
 }
 
 /// Reads all values that a table refers to, and counts them.

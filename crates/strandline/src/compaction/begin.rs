@@ -280,8 +280,8 @@ impl Engine {
         let facts = self.placement_facts(space, &view.tree, into);
         let (tier, values_tier) = (placement::output_tier(&facts), placement::values_tier(&facts));
         // Tables that only move have no parts.
-        let (mut parts, mut files) = (Vec::new(), 0);
-        let (mut values, mut leaving) = (LiveValues::default(), None);
+        let (mut parts, mut files) = (Vec::new(), Arc::default());
+        let (mut rewritten, mut leaving) = (LiveValues::default(), None);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let site = self.file_site(space, &view.tree, &inputs, into);
@@ -297,14 +297,14 @@ impl Engine {
                 Some(asked) => asked.files,
                 None => self.choose_collected(space, &view.tree, &inputs, compactions),
             };
-            files = collected.len() as u64;
-            values = live_values(&inputs.tables, &view.tree.values, &collected);
+            rewritten = live_values(&inputs.tables, &view.tree.values, &collected);
             // They may find no room there any more, and need some in files.
-            let leaves = values.in_memory > 0 && output.values_for == Writes::Levels;
+            let leaves = rewritten.in_memory > 0 && output.values_for == Writes::Levels;
             let rooms = self.pm_rooms().filter(|_| leaves);
-            leaving = rooms.map(|rooms| rooms.values.leave(values.in_memory));
+            leaving = rooms.map(|rooms| rooms.values.leave(rewritten.in_memory));
             self.plant_before_collection(&inputs, &collected);
             let merge = self.merge_of(space, tables, &inputs, &view.tree, output, collected)?;
+            files = Arc::clone(&merge.values.collected);
             let whole = Merge { bounds: Some(bounds.clone()), ..merge };
             for merge in self.split(whole) {
                 let task = Some(self.background.merge_engine.submit(merge)?);
@@ -320,8 +320,9 @@ impl Engine {
             failure: OnceLock::new(),
             entries: inputs.entries(),
             collected: files,
-            values,
+            rewritten,
             _leaving: leaving,
+            values: None,
             reason,
             inputs,
             begun: Instant::now(),

@@ -23,7 +23,6 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::span::BoundsRef;
 use crate::tree::Tree;
-use crate::tree::desc::ValueFileDesc;
 use crate::tree::room::Writes;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -174,29 +173,23 @@ impl Engine {
         came
     }
 
-    /// The value files that are to lie elsewhere: those in tiers that are to be emptied, and, the oldest first, those in persistent
-    /// memory beyond what these may take, since the option or what else needs that memory has changed.
+    /// The value files that are to leave persistent memory: the oldest of those beyond what these may take, since the option or what
+    /// else needs that memory has changed. Files move from tier to tier as they are.
     fn leaving(&self, tables: &Tables) -> BTreeSet<u64> {
-        let overdrawn =
-            tables.memory.as_ref().map(|memory| &memory.values).filter(|room| room.is_overdrawn());
-        let leaves = |desc: &ValueFileDesc| {
-            let tier = tables.tiers.get(desc.tier).filter(|_| desc.extent.is_none());
-            tier.is_some_and(|tier| !tier.is_open())
-        };
-        let (mut leaving, mut in_memory) = (BTreeSet::new(), BTreeMap::new());
+        let room = tables.memory.as_ref().map(|memory| &memory.values);
+        let Some(room) = room.filter(|room| room.is_overdrawn()) else { return BTreeSet::new() };
+        let mut in_memory = BTreeMap::new();
         for space in self.keyspaces.all() {
             for file in space.tree().values.iter().map(|live| &live.file.desc) {
-                if leaves(file) {
-                    leaving.insert(file.id);
-                }
-                if let (Some(room), Some(extent)) = (overdrawn, file.extent) {
+                if let Some(extent) = file.extent {
                     in_memory.insert(file.id, room.counts(extent.len));
                 }
             }
         }
         // Those that only readers keep have left already.
         let there: u64 = in_memory.values().sum();
-        let mut excess = there.saturating_sub(overdrawn.map_or(0, |room| room.limit()));
+        let mut excess = there.saturating_sub(room.limit());
+        let mut leaving = BTreeSet::new();
         for (file, bytes) in in_memory {
             if excess == 0 {
                 break;

@@ -25,12 +25,15 @@ use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::space::NewTable;
 use crate::tree::tables::Tables;
 use crate::tree::tiers::OWN;
-use crate::tree::value_file::ValueFiles;
+use crate::tree::value_file::{ValueFile, ValueFiles};
 
 impl Engine {
     /// C4 and C5.
     pub(crate) fn install(&self, compaction: &Compaction) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
+        if let Some(moves) = &compaction.values {
+            return self.install_value_move(tables, compaction, moves);
+        }
         let (space, inputs) = (&compaction.space, &compaction.inputs);
         // From here on the tables are this call's: a thread that gives the compaction up meanwhile finds none.
         let (mut made, descs) = take_outputs(compaction);
@@ -261,8 +264,17 @@ fn take_outputs(compaction: &Compaction) -> (Vec<NewTable>, Vec<TableDesc>) {
     (made.into_iter().flatten().collect(), descs.concat())
 }
 
-/// Gives new tables what was read of the old ones lately, by their bytes.
+/// Gives new tables what was read of the old ones lately, by their bytes, and new value files what was read of those that are
+/// collected.
 fn inherit_reads(compaction: &Compaction, made: &mut [NewTable]) {
+    let old = compaction.inputs.tables.iter().flat_map(|(_, table)| &table.values);
+    let old = old.filter(|file| compaction.collected.contains(&file.desc.id));
+    let old: BTreeMap<u64, u64> = old.map(|file| (file.desc.id, file.heat.get())).collect();
+    let new = made.iter().flat_map(|new| &new.values).filter(|file| !file.is_named());
+    let new: BTreeMap<u64, &ValueFile> = new.map(|file| (file.desc.id, &**file)).collect();
+    let bytes = new.values().map(|file| file.desc.len).sum();
+    let reads = old.into_values().sum();
+    new.into_values().for_each(|file| file.heat.add(share_of(reads, file.desc.len, bytes)));
     let reads = compaction.inputs.tables.iter().map(|(_, table)| table.heat.get()).sum();
     let bytes = made.iter().map(|new| new.desc.len).sum();
     made.iter_mut().for_each(|new| new.reads = share_of(reads, new.desc.len, bytes));

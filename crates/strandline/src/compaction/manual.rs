@@ -1,4 +1,5 @@
-//! Manual compaction: a range of keys is compacted from level 0, then down to the deepest level that has any of them.
+//! Manual compaction: a range of keys is compacted from level 0, then down to the deepest level that has any of them, and files move
+//! to the tiers that they belong in.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,8 +10,11 @@ use base::{Result, Seq};
 use crate::caught::{caught, panicked};
 use crate::compaction::begin::{Compactable, PickedCompaction, Upper};
 use crate::compaction::policy::pick::{Choice, output_level, slide};
+use crate::compaction::run::DueWork;
 use crate::compaction::scope::Scope;
+use crate::compaction::tiers::AskedFiles;
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
+use crate::compaction::under_way::planned::TierPlan;
 use crate::compaction::under_way::{Compaction, Compactions};
 use crate::engine::Engine;
 use crate::fences::Side;
@@ -20,6 +24,9 @@ use crate::quantum::Worked;
 use crate::span::{BoundsRef, KeyBounds, OptionalBounds, Span};
 use crate::tree::Tree;
 use crate::tree::table::Table;
+
+/// Looks for files that are to move at the end of a manual compaction: each file moves once after a look.
+const LOOKS_MAX: usize = 8;
 
 /// How far a manual compaction goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +57,16 @@ enum ByHand {
 }
 
 impl Engine {
+    /// Compacts the keys of `range` down to the deepest level; then files with any of them move to the tiers that they belong in.
+    pub(crate) fn compact_by_hand(
+        &self,
+        space: &Arc<KeyspaceState>,
+        range: OptionalBounds<'_>,
+    ) -> Result<()> {
+        self.compact_down(space, range, Depth::Deepest)?;
+        self.move_to_tiers(space, range)
+    }
+
     /// Compacts the keys of `range`. It ends early if the keyspace is dropped meanwhile.
     pub(crate) fn compact_down(
         &self,
@@ -106,25 +123,71 @@ impl Engine {
                 }
                 continue;
             };
-            // Carry it on with the background threads, until one of them ends it.
-            self.background.member.wake();
-            while self
-                .background
-                .compactions()
-                .under_way
-                .iter()
-                .any(|each| Arc::ptr_eq(each, &begun))
-            {
-                self.check_writable("compact")?;
-                if self.carry_on(&begun, usize::MAX)? != Some(Worked::Did) {
-                    self.pause("compact")?;
-                }
-            }
-            self.events.tell();
+            self.carry_out(&begun)?;
             if let Some(failure) = begun.failure.get().filter(|_| !space.dropped.load(Relaxed)) {
                 return Err(failure.clone());
             }
             if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Carries a compaction on with the background threads, until one of them ends it.
+    fn carry_out(&self, begun: &Arc<Compaction>) -> Result<()> {
+        self.background.member.wake();
+        while self.background.compactions().under_way.iter().any(|each| Arc::ptr_eq(each, begun)) {
+            self.check_writable("compact")?;
+            if self.carry_on(begun, usize::MAX)? != Some(Worked::Did) {
+                self.pause("compact")?;
+            }
+        }
+        self.events.tell();
+        Ok(())
+    }
+
+    /// Moves files of `space` that have keys of `range` to the tiers that they belong in, as far as these have room. A move that
+    /// fails is left to the background, which tries it again later.
+    fn move_to_tiers(&self, space: &Arc<KeyspaceState>, range: OptionalBounds<'_>) -> Result<()> {
+        // Reads and writes go on, so that there may always be one more.
+        let (mut plan, mut looks) = (TierPlan::default(), 0);
+        loop {
+            self.check_writable("compact")?;
+            if space.dropped.load(Relaxed) || space.damage.get().is_some() {
+                return Ok(());
+            }
+            // A file that moves back needs its old place.
+            if let Some(tables) = &self.tables {
+                self.remove_dead_tables(tables)?;
+            }
+            let begun = {
+                let mut compactions = self.background.compactions();
+                match compactions.tier_move() {
+                    Some(other) => Arc::clone(other),
+                    None => {
+                        let is_new = plan.is_empty();
+                        if is_new && looks == LOOKS_MAX {
+                            return Ok(());
+                        }
+                        if is_new {
+                            looks += 1;
+                            plan = self.plan_tiers(Some(AskedFiles { space, range }));
+                        }
+                        match self.begin_planned(&mut compactions, &mut plan) {
+                            DueWork::Begun(begun) => {
+                                begun.tell_begin(&self.events, CompactionReason::Tier);
+                                compactions.under_way.insert(0, Arc::clone(&begun));
+                                begun
+                            }
+                            DueWork::Nothing if !is_new || !plan.is_empty() => continue,
+                            DueWork::Nothing | DueWork::Failed => return Ok(()),
+                        }
+                    }
+                }
+            };
+            self.events.tell();
+            self.carry_out(&begun)?;
+            if begun.failure.get().is_some() {
                 return Ok(());
             }
         }

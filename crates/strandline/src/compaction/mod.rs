@@ -11,5 +11,7 @@ mod pick_level0;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod scope;
+pub(crate) mod tier_copy;
 pub(crate) mod tiers;
 pub(crate) mod under_way;
+pub(crate) mod value_move;

@@ -215,7 +215,7 @@ impl Engine {
             compactions.figures.failed += 1;
             compactions.missed =
                 compaction.inputs.is_level0() && error.kind() == ErrorKind::NoSpace;
-            compactions.collection_failed |= compaction.collected > 0;
+            compactions.collection_failed |= !compaction.collected.is_empty();
         }
         self.background.errors.set_compaction(Some(&error));
         match error.kind() {
@@ -251,6 +251,7 @@ impl Engine {
             part.task.take().into_iter().for_each(|mut task| task.cancel());
             part.made.clear();
         }
+        drop(compaction.values.as_ref().and_then(|moves| moves.take()));
     }
 
     /// Gives up what is under way in `space`.

@@ -58,7 +58,8 @@ impl Db {
 
     /// Brings the keys from `from` to `to`, both included, or from the first or to the last, down to the deepest level
     /// that has any of them, those in memtables included. Where all data stays in persistent memory, the keyspace's
-    /// runs are merged into one. Tables and runs are taken whole, so that more keys than these may move.
+    /// runs are merged into one. Tables and runs are taken whole, so that more keys than these may move. At the
+    /// end, files that have any of them lie in the tiers where they belong, as far as these have room.
     ///
     /// # Errors
     /// As [`Db::flush`]; `InvalidArgument` for another store's keyspace; those of the device that holds the tables.

@@ -18,7 +18,7 @@ use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
 };
-use crate::options::{Compression, KeyspaceOptions, KeyspaceTiers, Placement};
+use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Placement};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
 
@@ -50,7 +50,7 @@ wire! {
     TableProperties {
         id, path, tier, reads, pm_at, bytes, entries, deletions, range_deletes, smallest, largest, min_seq, max_seq,
     }
-    ValueFileProperties { id, path, tier, pm_at, bytes, values, live_values, live_bytes, tables }
+    ValueFileProperties { id, path, tier, reads, pm_at, bytes, values, live_values, live_bytes, tables }
     RunProperties {
         id, entries, index_bytes, record_bytes, range_deletes, zones, min_seq, max_seq,
     }
@@ -107,6 +107,18 @@ words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
 words!(ChosenBy { Caller, Store, Option, Remains, Directory });
 words!(Compression { None, Snappy, Lz4, Zstd });
 words!(Placement { Benefit, Level });
+
+/// As what it has of its own.
+impl Wire for KeyspacePlacement {
+    fn put(&self, out: &mut Sink) {
+        self.own().put(out);
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        let own: Option<Placement> = Wire::take(value)?;
+        Some(own.map_or(KeyspacePlacement::Store, KeyspacePlacement::As))
+    }
+}
 
 /// All of them have no list.
 impl Wire for KeyspaceTiers {

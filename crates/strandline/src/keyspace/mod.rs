@@ -28,7 +28,7 @@ use crate::keyspace::vacancies::Vacancies;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, KeyspacePlacement};
 use crate::tree::Tree;
 use crate::tree::tiers::TierSet;
 use crate::ttl::{Expiry, STAMP_LEN};
@@ -192,7 +192,7 @@ impl KeyspaceState {
             name: name.to_owned(),
             options: KeyspaceOptions { placement: None, tiers: None, ..options.clone() },
             siting: ArcSwap::from_pointee(Siting {
-                placement: options.placement,
+                placement: options.placement.and_then(KeyspacePlacement::own),
                 tiers: tiers.clone(),
             }),
             memtable_bytes: options.memtable_bytes.unwrap_or(u64::MAX),

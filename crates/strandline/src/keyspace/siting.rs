@@ -2,7 +2,7 @@
 //! do not.
 
 use crate::keyspace::KeyspaceState;
-use crate::options::{KeyspaceOptions, KeyspaceTiers, Placement};
+use crate::options::{KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Placement};
 use crate::tree::tables::Tables;
 use crate::tree::tiers::TierSet;
 
@@ -25,6 +25,7 @@ impl KeyspaceState {
             own.map(|tier| tier.dir.at.dir.clone()).collect::<Vec<_>>()
         });
         let tiers = tiers.filter(|dirs| !dirs.is_empty()).map(KeyspaceTiers::Dirs);
-        KeyspaceOptions { placement: siting.placement, tiers, ..self.options.clone() }
+        let placement = siting.placement.map(KeyspacePlacement::As);
+        KeyspaceOptions { placement, tiers, ..self.options.clone() }
     }
 }

@@ -11,7 +11,8 @@ use sst::SEQ_MAX;
 use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
 use crate::manifest::keyspace_options::{self, StoredOptions};
-use crate::tree::desc::{TableDesc, ValueFileDesc, ValueShare};
+use crate::manifest::value_fields::{put_shares, put_value_file, shares, value_file};
+use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::tiers::OWN;
 
 /// What the manifest knows of a zone.
@@ -82,6 +83,12 @@ pub(crate) enum VersionEdit {
     AddValueFile {
         keyspace: u32,
         file: ValueFileDesc,
+    },
+    /// A value file lies in another tier from now on.
+    MoveValueFile {
+        keyspace: u32,
+        id: u64,
+        tier: u32,
     },
     AddTable(Box<TableDesc>),
     RemoveTable {
@@ -262,32 +269,6 @@ fn table<'r>(
     })
 }
 
-fn put_shares(out: &mut Vec<u8>, shares: &[ValueShare]) {
-    put_varint(out, shares.len() as u64);
-    for share in shares {
-        [share.file, share.values, share.bytes].into_iter().for_each(|word| put_varint(out, word));
-    }
-}
-
-fn shares(reader: &mut Reader<'_>) -> Option<Vec<ValueShare>> {
-    let mut shares = Vec::new();
-    for _ in 0..reader.varint()? {
-        let (file, values, bytes) = (reader.varint()?, reader.varint()?, reader.varint()?);
-        shares.push(ValueShare { file, values, bytes });
-    }
-    Some(shares)
-}
-
-fn put_value_file(out: &mut Vec<u8>, file: &ValueFileDesc) {
-    [file.id, file.len, file.values].into_iter().for_each(|word| put_varint(out, word));
-    out.extend_from_slice(&file.sum.to_le_bytes());
-}
-
-fn value_file(reader: &mut Reader<'_>) -> Option<ValueFileDesc> {
-    let (id, len, values) = (reader.varint()?, reader.varint()?, reader.varint()?);
-    Some(ValueFileDesc { id, extent: None, tier: OWN, len, values, sum: reader.u64()? })
-}
-
 fn id32(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
@@ -352,6 +333,7 @@ impl VersionEdit {
             | VersionEdit::Subranges { keyspace, .. }
             | VersionEdit::LeaveRun { keyspace, .. }
             | VersionEdit::AddValueFile { keyspace, .. }
+            | VersionEdit::MoveValueFile { keyspace, .. }
             | VersionEdit::RemoveTable { keyspace, .. } => Some(*keyspace),
             VersionEdit::AddRun { run, .. } => Some(run.keyspace),
             VersionEdit::AddTable(table) => Some(table.keyspace),
@@ -377,6 +359,7 @@ impl VersionEdit {
             self,
             VersionEdit::AddTable(_)
                 | VersionEdit::AddValueFile { .. }
+                | VersionEdit::MoveValueFile { .. }
                 | VersionEdit::RemoveTable { .. }
                 | VersionEdit::DropKeyspace { .. }
         )
@@ -445,6 +428,12 @@ impl VersionEdit {
                 put_varint(out, u64::from(*keyspace));
                 put_value_file(out, file);
                 file.extent.iter().for_each(|extent| put_extent(out, *extent));
+            }
+            VersionEdit::MoveValueFile { keyspace, id, tier } => {
+                out.push(21);
+                put_varint(out, u64::from(*keyspace));
+                put_varint(out, *id);
+                put_varint(out, u64::from(*tier));
             }
             VersionEdit::AddTable(desc) if desc.tier != OWN => {
                 out.push(18);
@@ -560,6 +549,11 @@ impl VersionEdit {
                 let file = ValueFileDesc { extent: Some(extent(reader)?), ..file };
                 VersionEdit::AddValueFile { keyspace, file }
             }
+            21 => VersionEdit::MoveValueFile {
+                keyspace: id32(reader)?,
+                id: reader.varint()?,
+                tier: id32(reader)?,
+            },
             _ => return None,
         })
     }

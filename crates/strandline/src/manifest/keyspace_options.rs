@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::codec::{Reader, put_varint};
 
-use crate::options::{Compression, KeyspaceOptions, Placement};
+use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, Placement};
 use crate::tree::tiers::TierSet;
 
 /// Codes of options; a closed list.
@@ -83,7 +83,7 @@ pub(super) fn put(out: &mut Vec<u8>, StoredOptions { options, tiers }: &StoredOp
         (code::COMPACTION_FILTER, name(compaction_filter)),
         (code::TTL, ttl.map(|ttl| number(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))),
         (code::VALUE_FILES_MIN, value_files_min.map(number)),
-        (code::PLACEMENT, placement.map(|placement| vec![placement as u8])),
+        (code::PLACEMENT, placement.and_then(KeyspacePlacement::own).map(|own| vec![own as u8])),
         (code::TIERS, (!tiers.are_all()).then(|| numbers(&mut tiers.iter()))),
     ];
     let set: Vec<_> = all.into_iter().filter_map(|(code, value)| Some((code, value?))).collect();
@@ -125,7 +125,7 @@ pub(super) fn take(reader: &mut Reader<'_>) -> Option<StoredOptions> {
             code::PLACEMENT => {
                 let stored = fields.u8()?;
                 let placement = PLACEMENTS.into_iter().find(|each| *each as u8 == stored)?;
-                options.placement = Some(placement);
+                options.placement = Some(placement.into());
             }
             code::TIERS => {
                 let mut numbers = Vec::new();

@@ -6,6 +6,7 @@ pub(crate) mod file;
 mod keyspace_desc;
 mod keyspace_options;
 mod text;
+mod value_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,6 +78,9 @@ impl ManifestState {
             VersionEdit::AddValueFile { keyspace, file } => {
                 self.keyspace(*keyspace)?.levels.add_value_file(file)?;
                 self.next_table = self.next_table.max(file.id.saturating_add(1));
+            }
+            VersionEdit::MoveValueFile { keyspace, id, tier } => {
+                self.keyspace(*keyspace)?.levels.move_value_file(*id, *tier)?;
             }
             VersionEdit::AddTable(desc) => {
                 self.keyspace(desc.keyspace)?.levels.add(desc)?;
@@ -448,6 +452,40 @@ mod tests {
             VersionEdit::AddValueFile { keyspace: 0, file: ValueFileDesc { id: 20, ..longer } };
         let refused = state.apply_edit(&Edit { floor: Seq::ZERO, changes: vec![add] });
         assert_eq!(refused, Err("a value file in persistent memory fits its extent"));
+    }
+
+    #[test]
+    fn a_value_file_moves_and_keeps_what_refers_to_it() {
+        let mut state = ManifestState::fresh();
+        let of = |id, extent| ValueFileDesc { id, extent, tier: OWN, len: 700, sum: 9, values: 2 };
+        let refers = |id, file, smallest: &[u8]| {
+            let values = vec![ValueShare { file, values: 1, bytes: 300 }];
+            VersionEdit::AddTable(Box::new(TableDesc { values, ..table(id, smallest, smallest) }))
+        };
+        let extent = Some(Extent { at: PmOffset::new(66_560), len: 768 });
+        let changes = vec![
+            VersionEdit::AddValueFile { keyspace: 0, file: of(11, None) },
+            VersionEdit::AddValueFile { keyspace: 0, file: of(12, extent) },
+            refers(13, 11, b"a"),
+            refers(14, 12, b"b"),
+        ];
+        state.apply_edit(&Edit { floor: Seq::ZERO, changes }).expect("applies");
+        let moves = |id, tier| {
+            let changes = vec![VersionEdit::MoveValueFile { keyspace: 0, id, tier }];
+            let edit = Edit { floor: Seq::ZERO, changes };
+            assert_eq!(Edit::decode(&edit.encode()).as_ref(), Some(&edit));
+            edit
+        };
+        for tier in [2, 300, OWN, 1] {
+            state.apply_edit(&moves(11, tier)).expect("applies");
+            let again = ManifestState::replay(&[state.encode_snapshot()]).expect("replays");
+            assert_eq!(again, state);
+            let moved = again.value_files().next().expect("the first");
+            assert_eq!((moved.desc.tier, moved.tables, moved.live_bytes), (tier, 1, 300));
+            assert!(again.files().contains(&moved.desc.file_place()));
+        }
+        assert!(state.apply_edit(&moves(12, 1)).is_err(), "it lies in persistent memory");
+        assert!(state.apply_edit(&moves(15, 1)).is_err(), "it is not there");
     }
 
     #[test]

@@ -204,6 +204,8 @@ pub struct ValueFileProperties {
     pub path: PathBuf,
     /// Its tier; 0: the store's own directory of tables.
     pub tier: u32,
+    /// Blocks of 4 KiB that were read of it lately, past the caches, where there are several tiers.
+    pub reads: u64,
     /// Offset in the pool, if it lies in persistent memory.
     pub pm_at: Option<u64>,
     /// Bytes of the file.
@@ -491,11 +493,12 @@ fn levels(tree: &Tree, level0_bytes: u64) -> Vec<LevelProperties> {
 }
 
 fn value_file(live: &LiveValues) -> ValueFileProperties {
-    let desc = &live.file.desc;
+    let desc = live.file.desc_now();
     ValueFileProperties {
         id: desc.id,
         path: live.file.lies_in(),
         tier: desc.tier,
+        reads: live.file.heat.get(),
         pm_at: live.file.is_in_memory().then(|| live.file.start()),
         bytes: desc.len,
         values: desc.values,

@@ -42,7 +42,7 @@ pub struct KeyspaceOptions {
     /// Bytes of a value from which on it lies in a value file, apart from its key; 0: none does.
     pub value_files_min: Option<u64>,
     /// Which tier a table goes to, where the store has several.
-    pub placement: Option<Placement>,
+    pub placement: Option<KeyspacePlacement>,
     /// The tiers that its files lie in.
     pub tiers: Option<KeyspaceTiers>,
     /// How long a value lives, in whole milliseconds. From then on the key counts as deleted. Reads at a snapshot judge by the
@@ -59,6 +59,46 @@ pub struct KeyspaceOptions {
     pub merge_operator: Option<String>,
     /// Name of the compaction filter, one of [`Hooks::compaction_filters`](crate::Hooks::compaction_filters).
     pub compaction_filter: Option<String>,
+}
+
+/// How files of a keyspace are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyspacePlacement {
+    /// As those of the store ([`Options::placement`](crate::Options::placement)), as where nothing is said.
+    Store,
+    /// In its own way.
+    As(Placement),
+}
+
+impl KeyspacePlacement {
+    /// What it has of its own.
+    pub(crate) fn own(self) -> Option<Placement> {
+        match self {
+            KeyspacePlacement::Store => None,
+            KeyspacePlacement::As(placement) => Some(placement),
+        }
+    }
+
+    fn named(text: &str) -> Option<KeyspacePlacement> {
+        match text {
+            STORE => Some(KeyspacePlacement::Store),
+            text => placement_named(text).map(KeyspacePlacement::As),
+        }
+    }
+}
+
+impl From<Placement> for KeyspacePlacement {
+    fn from(placement: Placement) -> KeyspacePlacement {
+        KeyspacePlacement::As(placement)
+    }
+}
+
+/// As options give it: `store`, or the name of a placement.
+impl fmt::Display for KeyspacePlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.own().map_or(STORE, placement_name))
+    }
 }
 
 /// Which of the store's directories of tables have the files of a keyspace.
@@ -90,6 +130,9 @@ impl fmt::Display for KeyspaceTiers {
         f.write_str(&dirs.join(","))
     }
 }
+
+/// As the store's, as text.
+const STORE: &str = "store";
 
 /// All tiers, as text.
 const ALL: &str = "all";
@@ -128,9 +171,9 @@ pub const KEYSPACE_TABLE: &[Row] = &[
     },
     Row {
         name: "placement",
-        unit: "benefit or level",
-        default: "the store's",
-        doc: "Which tier a table goes to, where the store has several. It can be changed.",
+        unit: "benefit, level or store",
+        default: "store",
+        doc: "Which tier a file goes to, where the store has several; store: as the store's. It can be changed.",
     },
     Row {
         name: "tiers",
@@ -204,8 +247,8 @@ impl KeyspaceOptions {
 
     /// Sets [`placement`](KeyspaceOptions::placement).
     #[must_use]
-    pub fn placement(self, placement: Placement) -> KeyspaceOptions {
-        KeyspaceOptions { placement: Some(placement), ..self }
+    pub fn placement(self, placement: impl Into<KeyspacePlacement>) -> KeyspaceOptions {
+        KeyspaceOptions { placement: Some(placement.into()), ..self }
     }
 
     /// Sets [`tiers`](KeyspaceOptions::tiers).
@@ -252,7 +295,7 @@ impl KeyspaceOptions {
             "filter_bits" => self.filter_bits = Some(text.parse().ok()?),
             "memtable_bytes" => self.memtable_bytes = Some(parse_size(text)?),
             "value_files_min" => self.value_files_min = Some(parse_size(text)?),
-            "placement" => self.placement = Some(placement_named(text)?),
+            "placement" => self.placement = Some(KeyspacePlacement::named(text)?),
             "tiers" => self.tiers = Some(KeyspaceTiers::named(text)),
             "ttl" => self.ttl = Some(parse_duration(text)?),
             "merge_operator" => self.merge_operator = Some(text.to_owned()),
@@ -271,7 +314,7 @@ impl KeyspaceOptions {
             ("filter_bits", text(self.filter_bits.map(u64::from))),
             ("memtable_bytes", text(self.memtable_bytes)),
             ("value_files_min", text(self.value_files_min)),
-            ("placement", self.placement.map(|placement| placement_name(placement).to_owned())),
+            ("placement", self.placement.map(|placement| placement.to_string())),
             ("tiers", self.tiers.as_ref().map(KeyspaceTiers::to_string)),
             ("ttl", self.ttl.map(|ttl| format!("{}s", ttl.as_secs_f64()))),
             ("merge_operator", self.merge_operator.clone()),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use check::THREADS_MAX;
-pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions, KeyspaceTiers};
+pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers};
 use pmem::PmModel;
 pub use preset::{PRESETS, Preset};
 use settings::settings;

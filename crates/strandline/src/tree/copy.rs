@@ -32,9 +32,12 @@ impl<'s> CopySource<'s> {
     }
 
     pub(crate) fn of_values(values: &'s ValueFile) -> CopySource<'s> {
-        let ValueFileDesc { len, sum, .. } = values.desc;
-        let bytes = || values.file().map(|file| Arc::clone(&file.0));
-        CopySource { file: values.path(), bytes: Box::new(bytes), len, sum }
+        let ValueFileDesc { extent, len, sum, .. } = values.desc;
+        // It may move meanwhile: the file that is linked or read stays until then.
+        let site = values.site();
+        let path = site.space.tables().path(site.place());
+        let bytes = move || site.bytes(&values.desc).map(|file| Arc::clone(&file.0));
+        CopySource { file: extent.is_none().then_some(path), bytes: Box::new(bytes), len, sum }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use base::Seq;
+use base::planted::{self, Bug};
 use pool::Extent;
 use sst::{ValueRef, ValueSummary};
 
@@ -197,6 +198,21 @@ impl LevelsState {
             None if desc.values > 0 => Ok(()),
             None => Err("a value file has values"),
             Some(_) => Err("numbers of value files are used once"),
+        }
+    }
+
+    /// A value file lies in another tier.
+    pub(crate) fn move_value_file(&mut self, id: u64, tier: u32) -> Result<(), Broken> {
+        let forgets = planted::is(Bug::MovedValuesForgotten);
+        match self.value_file(id)? {
+            ValueFileState { desc: ValueFileDesc { extent: Some(_), .. }, .. } => {
+                Err("a value file in persistent memory lies in no tier")
+            }
+            file if !forgets => {
+                file.desc.tier = tier;
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -1,9 +1,12 @@
-//! How much a table is read past the caches: what a faster device would save. It cools: all are halved once as much was read as
+//! How much a file is read past the caches: what a faster device would save. It cools: all are halved once as much was read as
 //! there is, so that what was read long ago counts little.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Blocks of a table that were read from its device, those of long ago counted for less.
+/// Bytes that a read brings, about.
+pub(crate) const BLOCK: u64 = 4 << 10;
+
+/// Blocks of a table or value file that were read from its device, those of long ago counted for less.
 #[derive(Default)]
 pub(crate) struct Heat {
     reads: AtomicU64,

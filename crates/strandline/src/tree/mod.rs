@@ -31,6 +31,7 @@ pub(crate) mod tables;
 pub(crate) mod tiers;
 pub(crate) mod value_file;
 pub(crate) mod value_reader;
+pub(crate) mod value_site;
 pub(crate) mod verify;
 pub(crate) mod walk;
 

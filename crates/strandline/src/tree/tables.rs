@@ -268,16 +268,20 @@ impl Tables {
 
     /// All value files that are there, where no manifest tells of them. None is removed.
     pub(crate) fn loose_values(self: &Arc<Tables>) -> Result<ValueFiles> {
-        let mut files = Vec::new();
+        let mut files: BTreeMap<u64, ValueFileDesc> = BTreeMap::new();
         for place in self.present()? {
             let FilePlace { tier, name: FileName::Values(id) } = place else { continue };
             // One that cannot be opened takes its values only.
             let Ok(file) = self.open_file(place) else { continue };
             let len = file.len();
             let desc = ValueFileDesc { id, extent: None, tier, len, sum: 0, values: 0 };
-            files.push(self.claim_values(&desc)?);
+            // Of one that was moving there may be two, and the copy may be cut short.
+            if files.get(&id).is_none_or(|other| other.len < len) {
+                files.insert(id, desc);
+            }
         }
-        Ok(ValueFiles::loose(files))
+        let files = files.values().map(|desc| self.claim_values(desc));
+        Ok(ValueFiles::loose(files.collect::<Result<_>>()?))
     }
 
     /// Counts, at an open, a table that the manifest names, and that refers to some of `values`.

@@ -4,7 +4,7 @@
 //! **I-TIER-1** The manifest names a file by its tier and its number. Which tier a directory is stands in its file `OWNER`, so
 //! the order of a list, or another path, changes nothing.
 //! **I-TIER-2** A file that moves keeps its number. Its copy is whole, synced and compared, and its name durable, before the edit
-//! that names it there; the one that it replaces goes as a dropped table does (I-TREE-4).
+//! that names it there; the one that it replaces goes as a dropped table does (I-TREE-4), or, of a value file, with its last reader (I-VALUE-4).
 //! **I-TIER-3** A directory is given up only once no edit names a file in it.
 
 use std::path::Path;

@@ -6,6 +6,8 @@
 //! **I-VALUE-2** What is live in a value file is what tables refer to, and counted from them alone.
 //! **I-VALUE-3** A value file is removed, and its extent is free, only after the edit that drops the last table that refers to it is durable and the
 //! last reader of all such tables left. So references need no reader's rule of their own.
+//! **I-VALUE-4** One that moves to another tier (I-TIER-2) stays the same value in memory, and has another [`ValueSite`]: no table, no
+//! reference and no count changes. Its old file goes once the edit that says so is durable and the last reader of that file left.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,51 +15,82 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use base::planted::{self, Bug};
-use base::{Error, ErrorKind, Result, Seq};
+use base::{Error, Result, Seq};
 use sst::{Block, EntryKind, Hit, Role, ValueRef};
 
-use super::blocks::File;
 use super::desc::{ValueFileDesc, ValueShare};
+use super::heat::{BLOCK, Heat};
 use super::memory::{PmFile, PmRoom};
 use super::space::TableSpace;
 use super::table::Table;
+use super::tables::Tables;
+use super::tiers::OWN;
+use super::value_site::{ValueBytes, ValueSite};
+use crate::busy::Busy;
 use crate::cache::BlockKey;
 use crate::record::found::Found;
 use crate::ttl::value_of;
 
 /// A value file; it goes with its last holder once no table that an edit names refers to it (I-VALUE-3).
 pub(crate) struct ValueFile {
+    /// Its tier is that which it was written or opened in; see [`ValueFile::desc_now`].
     pub desc: ValueFileDesc,
-    space: Arc<TableSpace>,
+    site: ArcSwap<ValueSite>,
+    /// Itself in persistent memory, opened when first read there: what lies there does not move.
+    placed: OnceLock<Arc<PmFile>>,
+    /// The tables of the store.
+    store: Arc<Tables>,
     /// Tables that durable edits name and that refer to it.
     tables: AtomicU64,
-    open: OnceLock<OpenValues>,
-}
-
-struct OpenValues {
-    file: File,
-    /// The same, where it lies in persistent memory.
-    placed: Option<Arc<PmFile>>,
+    /// It moves to another tier.
+    pub busy: Busy,
+    /// How much it is read, where there are several tiers.
+    pub heat: Heat,
 }
 
 impl ValueFile {
     pub(crate) fn new(desc: ValueFileDesc, space: TableSpace) -> ValueFile {
-        let (space, tables, open) = (Arc::new(space), AtomicU64::new(0), OnceLock::new());
-        ValueFile { desc, space, tables, open }
+        let store = Arc::clone(space.tables());
+        let site = ArcSwap::from_pointee(ValueSite::new(space));
+        let (placed, tables) = (OnceLock::new(), AtomicU64::new(0));
+        let (busy, heat) = (Busy::default(), Heat::default());
+        ValueFile { desc, site, placed, store, tables, busy, heat }
+    }
+
+    /// What the manifest says of it.
+    pub(crate) fn desc_now(&self) -> ValueFileDesc {
+        let tier = match self.desc.extent {
+            Some(_) => OWN,
+            None => self.site.load().place().tier,
+        };
+        ValueFileDesc { tier, ..self.desc.clone() }
+    }
+
+    /// Where it lies now; it stays there as long as this is held.
+    pub(crate) fn site(&self) -> Arc<ValueSite> {
+        self.site.load_full()
+    }
+
+    /// A durable edit says that it lies there now. Its old place goes with the last reader (I-VALUE-4).
+    pub(crate) fn move_to(&self, site: ValueSite) {
+        site.space.set_named();
+        let before = self.site.swap(Arc::new(site));
+        let _was_named = before.space.set_dropped();
     }
 
     /// A durable edit names one more table that refers to it.
     pub(crate) fn add_table(&self) {
         self.tables.fetch_add(1, Ordering::AcqRel);
-        self.space.set_named();
+        self.site.load().space.set_named();
     }
 
     /// No durable edit names a table any more that refers to it.
     pub(crate) fn drop_table(&self) {
         let with_first = planted::is(Bug::DropValuesWithFirstTable);
         if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 || with_first {
-            let _was_named = self.space.set_dropped();
+            let _was_named = self.site.load().space.set_dropped();
             if with_first {
                 self.plant_remove();
             }
@@ -66,14 +99,13 @@ impl ValueFile {
 
     /// A planted bug: the file goes now.
     pub(crate) fn plant_remove(&self) {
-        let tables = self.space.tables();
-        tables.cache.purge(self.desc.id);
-        let _gone = self.desc.place().map(|place| tables.remove(place));
+        self.store.cache.purge(self.desc.id);
+        let _gone = self.desc_now().place().map(|place| self.store.remove(place));
     }
 
     /// A planted bug: its extent goes although an edit names it.
     pub(crate) fn plant_free(&self) {
-        let _was_named = self.space.set_dropped();
+        let _was_named = self.site.load().space.set_dropped();
     }
 
     /// Tables that durable edits name and that refer to it.
@@ -88,7 +120,7 @@ impl ValueFile {
 
     /// Its file, if it is one.
     pub(crate) fn path(&self) -> Option<PathBuf> {
-        self.desc.place().map(|place| self.space.tables().path(place))
+        self.desc_now().place().map(|place| self.store.path(place))
     }
 
     /// Its file, or the pool.
@@ -109,49 +141,32 @@ impl ValueFile {
     }
 
     fn room(&self) -> Option<&Arc<PmRoom>> {
-        self.space.tables().memory.as_ref().map(|memory| &memory.values)
+        self.store.memory.as_ref().map(|memory| &memory.values)
     }
 
-    /// Its bytes.
+    /// Its bytes, where they lie now.
     ///
     /// # Errors
-    /// `Corruption` if the file is missing, or has another length.
-    pub(crate) fn file(&self) -> Result<&File> {
-        Ok(&self.opened()?.file)
+    /// As [`ValueSite::bytes`].
+    pub(crate) fn file(&self) -> Result<ValueBytes> {
+        self.site.load_full().bytes(&self.desc)
     }
 
+    /// Itself in persistent memory, if it lies there; what is read of it keeps it there.
     #[inline]
-    fn opened(&self) -> Result<&OpenValues> {
-        match self.open.get() {
-            Some(open) => Ok(open),
-            None => self.open_now(),
+    fn placed(&self) -> Result<Option<&Arc<PmFile>>> {
+        match self.placed.get() {
+            Some(placed) => Ok(Some(placed)),
+            None => self.place_now(),
         }
     }
 
     #[cold]
-    fn open_now(&self) -> Result<&OpenValues> {
-        if let (Some(extent), Some(room)) = (self.desc.extent, self.room()) {
-            let hold = Some(Arc::clone(&self.space));
-            let placed = room.open(self.desc.id, extent, self.desc.len, hold)?;
-            let file = File(Arc::clone(&placed) as Arc<dyn ssd::Read>);
-            return Ok(self.open.get_or_init(|| OpenValues { file, placed: Some(placed) }));
-        }
-        let lost = |what: &str| {
-            let text = format!(
-                "{} {what}; restore it, or save the rest with `strandline repair`",
-                self.name()
-            );
-            Error::corruption("open", text)
-        };
-        let file = self.space.tables().open_file(self.desc.file_place());
-        let file = file.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => lost("is missing"),
-            _ => error,
-        })?;
-        if file.len() != self.desc.len {
-            return Err(lost(&format!("has {} bytes instead of {}", file.len(), self.desc.len)));
-        }
-        Ok(self.open.get_or_init(|| OpenValues { file: File(file), placed: None }))
+    fn place_now(&self) -> Result<Option<&Arc<PmFile>>> {
+        let (Some(extent), Some(room)) = (self.desc.extent, self.room()) else { return Ok(None) };
+        let hold = Some(Arc::clone(&self.site.load().space));
+        let placed = room.open(self.desc.id, extent, self.desc.len, hold)?;
+        Ok(Some(self.placed.get_or_init(|| placed)))
     }
 
     /// Where in the file the record of a value lies.
@@ -166,7 +181,7 @@ impl ValueFile {
     /// The value of `key` where it lies, if that is persistent memory: the block cache does not have it, and it is copied only if
     /// it is compressed. All of its record is read and verified.
     pub(crate) fn in_place(&self, key: &[u8], of: &ValueRef) -> Result<Option<StoredValue>> {
-        let Some(placed) = &self.opened()?.placed else { return Ok(None) };
+        let Some(placed) = self.placed()? else { return Ok(None) };
         let record = self.record(key, of)?;
         let lent = placed.lend(record.start, (record.end - record.start) as usize)?;
         let block = of.lend(key, lent, || self.name())?;
@@ -175,7 +190,7 @@ impl ValueFile {
 
     /// The record of the value of `key` where it lies, if that is persistent memory.
     pub(crate) fn record_in_place(&self, key: &[u8], of: &ValueRef) -> Result<Option<&[u8]>> {
-        let Some(placed) = &self.opened()?.placed else { return Ok(None) };
+        let Some(placed) = self.placed()? else { return Ok(None) };
         let record = self.record(key, of)?;
         placed.read(record.start, (record.end - record.start) as usize).map(Some)
     }
@@ -187,8 +202,11 @@ impl ValueFile {
         {
             return Ok(value);
         }
-        let cache = &self.space.tables().cache.cache;
-        let block = cache.get(self.cache_key(of), Role::Value, || self.load(key, of))?;
+        let cache = &self.store.cache.cache;
+        let block = cache.get(self.cache_key(of), Role::Value, || {
+            self.note_read(of);
+            self.load(key, of)
+        })?;
         Ok(StoredValue::in_block(key, of, block))
     }
 
@@ -201,7 +219,7 @@ impl ValueFile {
 
     /// The value of `key`, if the block cache has it.
     pub(crate) fn cached(&self, key: &[u8], of: &ValueRef) -> Option<StoredValue> {
-        let block = self.space.tables().cache.cache.find(self.cache_key(of))?;
+        let block = self.store.cache.cache.find(self.cache_key(of))?;
         Some(StoredValue::in_block(key, of, block))
     }
 
@@ -211,7 +229,7 @@ impl ValueFile {
     /// As [`ValueRef::open`].
     pub(crate) fn keep(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
         let block = of.open(key, record, || self.name())?;
-        let cache = &self.space.tables().cache.cache;
+        let cache = &self.store.cache.cache;
         let block = cache.keep(self.cache_key(of), Role::Value, block);
         Ok(StoredValue::in_block(key, of, block))
     }
@@ -239,8 +257,15 @@ impl ValueFile {
     }
 
     fn cache_key(&self, of: &ValueRef) -> BlockKey {
-        let user = self.space.tables().cache.user;
+        let user = self.store.cache.user;
         BlockKey { user, table: self.desc.id, offset: of.at }
+    }
+
+    /// Notes that the value was read of the device, where a faster one may have it.
+    pub(crate) fn note_read(&self, of: &ValueRef) {
+        if self.store.tiers.are_several() {
+            self.heat.add(of.len.div_ceil(BLOCK).max(1));
+        }
     }
 
     fn load(&self, key: &[u8], of: &ValueRef) -> Result<Block> {
@@ -254,7 +279,7 @@ impl ValueFile {
     pub(crate) fn name(&self) -> String {
         match (self.desc.extent, self.room()) {
             (Some(extent), Some(room)) => room.name(self.desc.id, extent),
-            _ => self.space.tables().path(self.desc.file_place()).display().to_string(),
+            _ => self.store.path(self.site.load().place()).display().to_string(),
         }
     }
 }
@@ -420,6 +445,7 @@ impl ValueFiles {
             }
             for ((no, of), record) in wanted.iter().zip(buffers) {
                 let Some(Found::Table(hit)) = &found[*no] else { continue };
+                file.note_read(of);
                 let value = file.keep(keys[*no], of, record)?;
                 found[*no] = Some(Found::Table(value.into_hit(hit.seq)));
             }

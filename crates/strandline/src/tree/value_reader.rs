@@ -78,7 +78,12 @@ impl ValueReader {
         let walk = self.walk(of.file);
         walk.go_to(file, record, most)?;
         match (walk.piece.get(at, len), used_by) {
-            (Some(bytes), _) => file.open(key, &of, bytes.to_vec()),
+            (Some(bytes), _) => {
+                if used_by == ValueUse::Scan {
+                    file.note_read(&of);
+                }
+                file.open(key, &of, bytes.to_vec())
+            }
             (None, ValueUse::Scan) => file.get(key, &of),
             (None, ValueUse::Merge) => file.get_past_cache(key, &of),
         }
@@ -150,7 +155,7 @@ impl FileWalk {
     fn read_more(&mut self, file: &ValueFile, at: u64, least: usize, most: usize) -> Result<()> {
         self.len = (2 * self.len).clamp(AHEAD_FIRST, most).max(least);
         let len = file.desc.len.saturating_sub(at).min(self.len as u64) as usize;
-        self.piece.read(file.file()?, at, len);
+        self.piece.read(&file.file()?.file, at, len);
         Ok(())
     }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::common::{
     self, Contents, Place, TempDir, assert_nothing_leaked, dump, noise, scattered, small_levels,
 };
-use ssd::Memory;
+use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{
-    Db, ErrorKind, Hooks, IngestOptions, Keyspace, KeyspaceOptions, KeyspaceTiers, Options,
-    Placement, PmSource, ReadOptions, TierSource, TierSpec,
+    Db, ErrorKind, Hooks, IngestOptions, Keyspace, KeyspaceOptions, KeyspacePlacement,
+    KeyspaceTiers, Options, Placement, PmSource, ReadOptions, TierSource, TierSpec,
 };
 
 const FAST: &str = "/fast";
@@ -143,6 +144,13 @@ fn files_follow_what_is_set() {
     assert_eq!(dirs_of(&db, "default"), only(MIDDLE));
     let both = within(&[MIDDLE, OWN]).placement(Placement::Level);
     assert_eq!(db.default_keyspace().options(), both);
+    // And back to what the store has.
+    let stores = KeyspaceOptions::new().placement(KeyspacePlacement::Store);
+    db.default_keyspace().set_options(&stores).expect("set");
+    assert_eq!(db.default_keyspace().options(), within(&[MIDDLE, OWN]));
+    let made = db.create_keyspace_with("plain", stores).expect("create");
+    assert!(made.options().is_empty());
+    db.default_keyspace().set_options(&level).expect("set");
     db.close().expect("close");
     for _ in 0..2 {
         let db = place.open(options.clone());
@@ -158,6 +166,46 @@ fn files_follow_what_is_set() {
     let hot = db.keyspace("hot").expect("keyspace");
     hot.set_options(&KeyspaceOptions::new().tiers(KeyspaceTiers::All)).expect("set");
     assert_eq!(hot.options(), KeyspaceOptions::new());
+    assert_nothing_leaked(&db, "at the end");
+}
+
+/// A command that compacts closes the store behind it: what was to move stayed where it was.
+#[test]
+fn a_manual_compaction_ends_with_files_where_they_belong() {
+    let faults = Arc::new(Faulty::new(Memory::default()));
+    faults.create_dir_all(Path::new(OWN)).expect("directory");
+    let fs: Arc<dyn Fs> = Arc::clone(&faults) as Arc<dyn Fs>;
+    let place = Place { region: common::heap(small_levels().pm_size), fs };
+    let db = place.open(tiered(&[(FAST, 8 << 20), (MIDDLE, 8 << 20)]));
+    let hot = db.create_keyspace("hot").expect("create");
+    fill(&db, &hot, 6_000, 1);
+    fill(&db, db.default_keyspace(), 6_000, 1);
+    let (before, others) = (contents(&hot), dirs_of(&db, "default"));
+    for (dir, of_store) in [(OWN, true), (MIDDLE, false), (FAST, true), (OWN, false)] {
+        hot.set_options(&within(&[dir])).expect("set");
+        match of_store {
+            true => db.compact().expect("compact"),
+            false => db.compact_range(&hot, None, None).expect("compact"),
+        }
+        assert_eq!(dirs_of(&db, "hot"), only(dir));
+    }
+    // Those of other keyspaces are not waited for, nor those beyond the range.
+    db.default_keyspace().set_options(&within(&[MIDDLE])).expect("set");
+    hot.set_options(&within(&[FAST])).expect("set");
+    let middle = before.keys().nth(before.len() / 2).expect("a key");
+    db.compact_range(&hot, None, Some(middle)).expect("compact");
+    assert_eq!(dirs_of(&db, "hot").len(), 2, "{:?}", dirs_of(&db, "hot"));
+    assert_eq!(dirs_of(&db, "default"), others);
+    // One that fails is left to the background.
+    let full = Rule::new(1, Failure::NoSpace).of(Call::Append).on(FAST).for_ever();
+    faults.set_rules(vec![full]);
+    let had = bytes_in(&db, "hot")[FAST];
+    db.compact_range(&hot, None, None).expect("compact");
+    assert_eq!(bytes_in(&db, "hot")[FAST], had);
+    faults.set_rules(Vec::new());
+    db.compact_range(&hot, None, None).expect("compact");
+    assert_eq!(dirs_of(&db, "hot"), only(FAST));
+    assert!(contents(&hot) == before);
     assert_nothing_leaked(&db, "at the end");
 }
 

@@ -9,5 +9,6 @@ mod pm_values;
 mod space;
 mod subranges;
 mod tiers;
+mod tiers_values;
 mod values;
 mod values_defects;

@@ -52,7 +52,7 @@ struct CreateArgs {
 struct SetArgs {
     /// Its name
     name: String,
-    /// placement=benefit or placement=level; tiers=DIR,DIR, directories of the store's tiers, or tiers=all
+    /// placement=benefit, placement=level or placement=store, as the store's; tiers=DIR,DIR, directories of the store's tiers, or tiers=all
     #[arg(value_name = "NAME=VALUE", required = true)]
     settings: Vec<String>,
 }

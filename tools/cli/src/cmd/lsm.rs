@@ -214,10 +214,14 @@ fn files(
     if rows.len() > 1 {
         out.table(&rows)?;
     }
-    value_files(keyspace, out)
+    value_files(keyspace, tiers, out)
 }
 
-fn value_files(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failure> {
+fn value_files(
+    keyspace: &KeyspaceProperties,
+    tiers: &[TierProperties],
+    out: &mut Out,
+) -> Result<(), Failure> {
     let heads =
         ["", "value file", "PM offset", "bytes", "live bytes", "values", "live values", "tables"];
     let mut rows = vec![heads.map(String::from).to_vec()];
@@ -228,6 +232,12 @@ fn value_files(keyspace: &KeyspaceProperties, out: &mut Out) -> Result<(), Failu
         row.extend(figures.map(|figure| figure.to_string()));
         row
     }));
+    if !tiers.is_empty() {
+        let more = keyspace.value_files.iter();
+        let more = more.map(|file| [file.tier.to_string(), file.reads.to_string()]);
+        let more = std::iter::once(["tier", "reads"].map(String::from)).chain(more);
+        rows.iter_mut().zip(more).for_each(|(row, more)| row.extend(more));
+    }
     if rows.len() > 1 { out.table(&rows) } else { Ok(()) }
 }
 
@@ -275,6 +285,7 @@ fn value_file_json(file: &ValueFileProperties) -> Value {
         "id": file.id,
         "path": file.path.display().to_string(),
         "tier": file.tier,
+        "reads": file.reads,
         "pm_at": file.pm_at,
         "bytes": file.bytes,
         "live_bytes": file.live_bytes,

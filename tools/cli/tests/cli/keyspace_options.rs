@@ -150,11 +150,20 @@ fn a_keyspace_is_told_where_its_files_go() {
     set(&["tiers=all"]).ok();
     assert!(!store.run(&["manifest"]).ok().text().contains("tiers 2"));
 
+    let done = set(&["placement=store"]).ok().text();
+    assert_eq!(done, "set keyspace default\n", "as the store's");
+    set(&["placement=level"]).ok();
+    let list = store.run(&["keyspace", "list"]).ok().text();
+    assert!(list.starts_with("default\tplacement=level\n"), "{list}");
+    set(&["placement=store"]).ok();
+    let list = store.run(&["keyspace", "list"]).ok().text();
+    assert!(list.starts_with("default\nhot"), "{list}");
+
     set(&["tiers=/nowhere"]).failed(2, "tiers=/nowhere: the store has no such directory");
     set(&[&format!("{tiers}:1G")]).failed(2, "name the directory alone");
     set(&["tiers="]).failed(2, "tiers=: no directory");
     set(&["filter_bits=3"]).failed(2, "filter_bits of a keyspace stays");
-    set(&["placement=fast"]).failed(2, "expected benefit or level");
+    set(&["placement=fast"]).failed(2, "expected benefit, level or store");
     set(&["placement"]).failed(2, "expected NAME=VALUE");
     store.run(&["keyspace", "set", "none", "tiers=all"]).failed(3, "no keyspace none");
 }

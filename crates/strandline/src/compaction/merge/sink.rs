@@ -225,7 +225,10 @@ impl TableSink {
     pub(crate) fn end(mut self) -> Result<WrittenTable> {
         let unsynced = match self.place.name {
             FileName::Table(_) => planted::is(Bug::SkipTableSync),
-            FileName::Values(_) => planted::is(Bug::SkipValueSync),
+            FileName::Values(_) => {
+                let moves = matches!(self.belongs, FileTier::Tier(_));
+                planted::is(Bug::SkipValueSync) || planted::is(Bug::MovedValuesUnsynced) && moves
+            }
         };
         let sum = self.sum.value();
         if let To::Memory(room, writes) = &self.to

@@ -7,4 +7,5 @@ pub(crate) mod placement;
 mod relief;
 #[cfg(test)]
 mod schedule;
+pub(crate) mod tier_plan;
 pub(crate) mod tiering;

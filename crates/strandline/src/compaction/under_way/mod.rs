@@ -3,7 +3,10 @@
 pub(crate) mod figures;
 pub(crate) mod inputs;
 pub(crate) mod level0_inputs;
+pub(crate) mod planned;
+pub(crate) mod value_move;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +17,8 @@ use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::policy::collection::LiveValues;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
+use crate::compaction::under_way::planned::TierPlan;
+use crate::compaction::under_way::value_move::ValueMove;
 use crate::hooks::events::job::ToldJob;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
@@ -34,6 +39,8 @@ pub(crate) struct Compactions {
     pub(crate) collection_failed: bool,
     /// When a move to another tier failed last.
     pub(crate) tier_failed_at: Option<Instant>,
+    /// Moves to other tiers that are to come.
+    pub(crate) tier_plan: TierPlan,
     /// Time of compactions of other levels that is not yet counted to those of level 0.
     pub(crate) others: Duration,
     pub(crate) figures: CompactionFigures,
@@ -54,12 +61,18 @@ impl Compactions {
     /// Bytes that those under way write: as much as they read, and nothing so far, as far as one can tell.
     pub(crate) fn coming(&self) -> u64 {
         let merges = self.under_way.iter().filter(|each| !each.is_move());
-        merges.map(|each| each.inputs.bytes()).sum::<u64>() + self.coming_values().all()
+        merges.map(|each| each.bytes()).sum::<u64>() + self.coming_values().all()
     }
 
     /// Values that those under way write anew.
     pub(crate) fn coming_values(&self) -> LiveValues {
-        self.under_way.iter().map(|each| each.values).fold(LiveValues::default(), LiveValues::and)
+        let values = self.under_way.iter().map(|each| each.rewritten);
+        values.fold(LiveValues::default(), LiveValues::and)
+    }
+
+    /// The move to another tier that is under way.
+    pub(crate) fn tier_move(&self) -> Option<&Arc<Compaction>> {
+        self.under_way.iter().find(|each| each.reason == CompactionReason::Tier)
     }
 }
 
@@ -77,11 +90,13 @@ pub(crate) struct Compaction {
     pub(crate) failure: OnceLock<Error>,
     pub(crate) entries: u64,
     /// Value files that it collects.
-    pub(crate) collected: u64,
+    pub(crate) collected: Arc<BTreeSet<u64>>,
     /// What it writes anew of these.
-    pub(crate) values: LiveValues,
+    pub(crate) rewritten: LiveValues,
     /// While some of that may go from persistent memory to files.
     pub(crate) _leaving: Option<PmLeaving>,
+    /// The value file that it moves, if that is all it does.
+    pub(crate) values: Option<Arc<ValueMove>>,
     /// Why it is made, if not by hand.
     pub(crate) reason: CompactionReason,
     pub(crate) begun: Instant,
@@ -138,6 +153,11 @@ impl Compaction {
         self.parts.is_empty()
     }
 
+    /// Bytes that it reads, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.inputs.bytes() + self.values.as_ref().map_or(0, |moves| moves.file.desc.len)
+    }
+
     /// Notes that it begins.
     pub(crate) fn tell_begin(&self, events: &Arc<Events>, reason: CompactionReason) {
         let inputs = &self.inputs;
@@ -150,7 +170,7 @@ impl Compaction {
             to: self.into,
             runs: inputs.level0.runs.len() + inputs.level0.memtable.iter().len(),
             tables: inputs.tables.len(),
-            bytes: inputs.bytes(),
+            bytes: self.bytes(),
             entries: self.entries,
         });
         if let Some(told) = told {
@@ -194,7 +214,7 @@ impl Compaction {
         figures.entries += self.entries;
         figures.read_bytes += self.inputs.table_bytes();
         figures.written_bytes += written.files;
-        figures.collected += self.collected;
+        figures.collected += self.collected.len() as u64;
         figures.value_bytes += written.values;
         figures.pm_written_bytes += written.memory;
         figures.pm_value_bytes += written.pm_values;
