@@ -61,6 +61,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
         "compaction/under_way",
         &[
             "compaction/merge",
+            "compaction/policy",
             "keyspace",
             "level0/run",
             "manifest",

@@ -13,7 +13,7 @@ use crate::compaction::collect::{Collection, live_values};
 use crate::compaction::install::dead_zones;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
-use crate::compaction::policy::collection::LiveValues;
+use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::policy::pick::{
     Arriving, Choice, Level0Facts, PickerInput, Pressure, RoomFacts, targets,
 };
@@ -186,7 +186,7 @@ impl Engine {
             let tables = &level.tables[scope.at(number)];
             levels[number - 1] = tables.iter().map(|table| table.facts()).collect();
         }
-        let under_way = compactions.under_way.iter().filter(|each| Arc::ptr_eq(&each.space, space));
+        let under_way = compactions.arriving_anywhere(space);
         let arriving =
             under_way.map(|each| Arriving { level: each.into, bounds: each.bounds.as_ref() });
         PickerInput {
@@ -281,7 +281,7 @@ impl Engine {
         let (tier, values_tier) = (placement::output_tier(&facts), placement::values_tier(&facts));
         // Tables that only move have no parts.
         let (mut parts, mut files) = (Vec::new(), Arc::default());
-        let (mut rewritten, mut leaving) = (LiveValues::default(), None);
+        let (mut rewritten, mut leaving) = (RewrittenValues::default(), None);
         if inputs.is_level0() || asked.is_some() || !moves(&inputs.tables, into, tier) {
             self.plant_before_merge(&inputs);
             let site = self.file_site(space, &view.tree, &inputs, into);

@@ -14,7 +14,7 @@ use crate::compaction::begin::PickedCompaction;
 use crate::compaction::merge::output::OutputOptions;
 use crate::compaction::merge::values::MergeValues;
 use crate::compaction::policy::collection::{
-    CollectionLimits, LiveValues, ValueFileFacts, all_within, excess, garbage, of_merge, worst,
+    CollectionLimits, RewrittenValues, ValueFileFacts, all_within, excess, garbage, of_merge, worst,
 };
 use crate::compaction::run::DueWork;
 use crate::compaction::under_way::Compactions;
@@ -120,7 +120,8 @@ impl Engine {
             room,
             spare: match memory {
                 // Other merges may take the room there first.
-                Writes::Levels => self.budget().file_room,
+                // Writers need some, too.
+                Writes::Levels => self.budget().file_room / 2,
                 Writes::Relief => values,
             },
             memory: values,
@@ -222,6 +223,7 @@ impl Engine {
             Urgency::Due => usual.space,
         };
         let beyond = match excess(&facts, bound) {
+            0 if leaving.is_empty() => return None,
             0 => 0,
             _ => excess(&facts, usual.space),
         };
@@ -238,13 +240,17 @@ impl Engine {
             let (there, others): (Vec<ValueFileFacts>, Vec<ValueFileFacts>) =
                 facts.iter().partition(|file| file.in_memory);
             picks.push((worst(&others, usual), Writes::Levels));
-            picks.push((worst(&there, limits(Writes::Relief)), Writes::Relief));
+            let packed = worst(&there, limits(Writes::Relief));
+            if self.frees_zones(&there, &packed) {
+                picks.push((packed, Writes::Relief));
+            }
             picks.sort_by_key(|(files, _)| Reverse(garbage(&facts, files)));
         } else {
             picks.push((worst(&facts, usual), Writes::Levels));
         }
         let leaving = facts.iter().map(|file| file.id).filter(|id| leaving.contains(id)).collect();
         picks.push((leaving, Writes::Levels));
+        picks.retain(|(files, _)| !files.is_empty());
         picks.into_iter().find_map(|(files, memory)| {
             let chosen = facts.iter().filter(|file| files.contains(&file.id));
             let chosen = chosen.map(|file| (file.id, file)).collect();
@@ -265,6 +271,19 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Whether what is live in those that are `chosen`, all in persistent memory, takes less there once it is packed.
+    fn frees_zones(&self, files: &[ValueFileFacts], chosen: &BTreeSet<u64>) -> bool {
+        let Some(rooms) = self.pm_rooms() else { return false };
+        let chosen = files.iter().filter(|file| chosen.contains(&file.id));
+        let sum = |(before, live), file: &ValueFileFacts| {
+            (before + rooms.values.counts(file.bytes), live + file.live)
+        };
+        let (before, live) = chosen.fold((0, 0), sum);
+        rooms.values.counts_packed(live) < before
+    }
+}
+
 /// The value files of a compaction that is for their garbage.
 #[derive(Clone)]
 pub(crate) struct Collection {
@@ -278,9 +297,9 @@ pub(crate) fn live_values(
     tables: &[(usize, Arc<Table>)],
     values: &ValueFiles,
     files: &BTreeSet<u64>,
-) -> LiveValues {
+) -> RewrittenValues {
     let shares = tables.iter().flat_map(|(_, table)| &table.desc.values);
-    let mut sum = LiveValues::default();
+    let mut sum = RewrittenValues::default();
     for share in shares.filter(|share| files.contains(&share.file)) {
         match values.get(share.file).is_some_and(|file| file.is_in_memory()) {
             true => sum.in_memory += share.bytes,
@@ -308,16 +327,16 @@ fn side_by_side(
     chosen: &BTreeMap<u64, &ValueFileFacts>,
     limits: CollectionLimits,
 ) -> Option<Range<usize>> {
-    let with = |before: LiveValues, table: &Arc<Table>| {
+    let with = |before: RewrittenValues, table: &Arc<Table>| {
         let shares = table.desc.values.iter();
         let shares = shares.filter_map(|share| Some((share.bytes, chosen.get(&share.file)?)));
         shares.fold(before, |sum, (bytes, file)| sum.with(bytes, file))
     };
-    let refers = |table: &Arc<Table>| with(LiveValues::default(), table).all() > 0;
+    let refers = |table: &Arc<Table>| with(RewrittenValues::default(), table).all() > 0;
     let goes = |table: &Arc<Table>| !table.busy.is_taken() && refers(table);
     let first = tables.iter().position(goes)?;
     let (mut values, mut written) =
-        (with(LiveValues::default(), &tables[first]), tables[first].desc.len);
+        (with(RewrittenValues::default(), &tables[first]), tables[first].desc.len);
     if !limits.fits(values, written) {
         return None;
     }

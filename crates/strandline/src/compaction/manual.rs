@@ -149,6 +149,11 @@ impl Engine {
     /// Moves files of `space` that have keys of `range` to the tiers that they belong in, as far as these have room. A move that
     /// fails is left to the background, which tries it again later.
     fn move_to_tiers(&self, space: &Arc<KeyspaceState>, range: OptionalBounds<'_>) -> Result<()> {
+        // What is being written may have been begun with another place in mind.
+        let before = self.background.compactions().under_way.clone();
+        for each in before.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
+            self.carry_out(each)?;
+        }
         // Reads and writes go on, so that there may always be one more.
         let (mut plan, mut looks) = (TierPlan::default(), 0);
         loop {
@@ -160,10 +165,10 @@ impl Engine {
             if let Some(tables) = &self.tables {
                 self.remove_dead_tables(tables)?;
             }
-            let begun = {
+            let (begun, is_own) = {
                 let mut compactions = self.background.compactions();
                 match compactions.tier_move() {
-                    Some(other) => Arc::clone(other),
+                    Some(other) => (Arc::clone(other), false),
                     None => {
                         let is_new = plan.is_empty();
                         if is_new && looks == LOOKS_MAX {
@@ -177,7 +182,7 @@ impl Engine {
                             DueWork::Begun(begun) => {
                                 begun.tell_begin(&self.events, CompactionReason::Tier);
                                 compactions.under_way.insert(0, Arc::clone(&begun));
-                                begun
+                                (begun, true)
                             }
                             DueWork::Nothing if !is_new || !plan.is_empty() => continue,
                             DueWork::Nothing | DueWork::Failed => return Ok(()),
@@ -187,7 +192,7 @@ impl Engine {
             };
             self.events.tell();
             self.carry_out(&begun)?;
-            if begun.failure.get().is_some() {
+            if is_own && begun.failure.get().is_some() {
                 return Ok(());
             }
         }

@@ -181,7 +181,8 @@ impl Engine {
             return self.fail(compaction, error);
         }
         self.forget(compaction);
-        {
+        // A move makes no room.
+        if compaction.reason != CompactionReason::Tier {
             let mut compactions = self.background.compactions();
             (compactions.missed, compactions.collection_failed) = (false, false);
         }

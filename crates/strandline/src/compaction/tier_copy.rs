@@ -59,7 +59,7 @@ impl CopiedFile {
     fn bytes(&self) -> Result<Arc<dyn ssd::Read>> {
         match self {
             CopiedFile::Table { table, .. } => table.bytes(),
-            // It has this place until the move ends.
+            // The claim holds its place until the move ends.
             CopiedFile::Values(moves) => Ok(Arc::clone(&moves.file.file()?.0)),
         }
     }

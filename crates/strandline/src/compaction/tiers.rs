@@ -13,7 +13,7 @@ use base::Result;
 use base::planted::{self, Bug};
 
 use crate::compaction::merge::engine::MergeTask;
-use crate::compaction::policy::collection::LiveValues;
+use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::policy::tier_plan::plan_moves;
 use crate::compaction::policy::tiering::{FileFacts, TierFacts, rank_of_level, rank_of_new};
 use crate::compaction::run::DueWork;
@@ -166,10 +166,16 @@ impl Engine {
             return DueWork::Nothing;
         }
         let mut plan = std::mem::take(&mut compactions.tier_plan);
-        if plan.is_over(PLAN_LASTS) {
+        let was_made = !plan.is_over(PLAN_LASTS);
+        if !was_made {
             plan = self.plan_tiers(None);
         }
-        let begun = self.begin_planned(compactions, &mut plan);
+        let mut begun = self.begin_planned(compactions, &mut plan);
+        if was_made && plan.is_empty() && matches!(begun, DueWork::Nothing) {
+            // What it had left was there no more.
+            plan = self.plan_tiers(None);
+            begun = self.begin_planned(compactions, &mut plan);
+        }
         compactions.tier_plan = plan;
         begun
     }
@@ -202,16 +208,27 @@ impl Engine {
         plan: &mut TierPlan,
     ) -> DueWork {
         let Some(tables) = &self.tables else { return DueWork::Nothing };
-        for _ in 0..TRIES {
+        let (mut tries, failed_at) = (0, compactions.failed_at);
+        while tries < TRIES {
             let Some(next) = plan.next() else { break };
             let (Some(space), Some(file)) = (next.space.upgrade(), next.file.get()) else {
                 continue;
             };
+            if !Arc::ptr_eq(&space.siting.load_full(), &next.siting) {
+                continue;
+            }
+            tries += 1;
             let begun = self.begin_noted(compactions, &space, |compactions| {
                 self.begin_copy(tables, compactions, &space, &file, &next)
             });
             match begun {
                 DueWork::Nothing => {}
+                DueWork::Failed => {
+                    // Other work need not wait for it.
+                    compactions.failed_at = failed_at;
+                    compactions.tier_failed_at = Some(Instant::now());
+                    return DueWork::Nothing;
+                }
                 begun => return begun,
             }
         }
@@ -224,16 +241,15 @@ impl Engine {
         compactions: &Compactions,
         space: &Arc<KeyspaceState>,
         file: &PlacedFile,
-        PlannedMove { siting, level, from, to, .. }: &PlannedMove,
+        PlannedMove { level, from, to, .. }: &PlannedMove,
     ) -> Result<Option<Arc<Compaction>>> {
         let ignores_used = planted::is(Bug::TierMoveIgnoresUsed);
-        let changed = !Arc::ptr_eq(&space.siting.load_full(), siting);
         let to_tier = tables.tiers.get(*to);
         let has_room = to_tier.is_some_and(|tier| tier.is_open() && tier.left() >= file.bytes());
         // What it once had there may have yet to go, with its last reader.
         let place = FilePlace { tier: *to, name: file.name() };
         let is_used = tables.is_used(place) && !ignores_used;
-        if changed || !has_room || is_used || space.dropped.load(Relaxed) {
+        if !has_room || is_used || space.dropped.load(Relaxed) {
             return Ok(None);
         }
         match file {
@@ -262,8 +278,7 @@ impl Engine {
                 let copied = CopiedFile::Values(Arc::clone(&values));
                 let task = CopyTask::new(tables, copied, *to, self)?;
                 let Some(inputs) = Inputs::claim(None, [].into_iter()) else { return Ok(None) };
-                // It writes to no level.
-                let (into, bounds) = (0, KeyBounds::default());
+                let (into, bounds) = (*level, KeyBounds::default());
                 Ok(Some(begun(
                     space,
                     MoveClaim { inputs, into, bounds, values: Some(values) },
@@ -306,7 +321,7 @@ fn begun(space: &Arc<KeyspaceState>, claim: MoveClaim, task: CopyTask) -> Arc<Co
         failure: OnceLock::new(),
         entries: inputs.entries(),
         collected: Arc::default(),
-        rewritten: LiveValues::default(),
+        rewritten: RewrittenValues::default(),
         _leaving: None,
         values,
         reason: CompactionReason::Tier,

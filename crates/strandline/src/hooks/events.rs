@@ -138,7 +138,7 @@ pub enum CompactionReason {
     Levels,
     /// Value files have more garbage than [`value_space`](crate::Options::value_space) allows.
     Garbage,
-    /// A table moves to another tier as it is.
+    /// A table, or a value file, moves to another tier as it is.
     Tier,
     /// Tables hold nothing but values that have expired.
     Expired,

@@ -41,7 +41,7 @@ pub struct KeyspaceOptions {
     pub memtable_bytes: Option<u64>,
     /// Bytes of a value from which on it lies in a value file, apart from its key; 0: none does.
     pub value_files_min: Option<u64>,
-    /// Which tier a table goes to, where the store has several.
+    /// Which tier a file goes to, where the store has several.
     pub placement: Option<KeyspacePlacement>,
     /// The tiers that its files lie in.
     pub tiers: Option<KeyspaceTiers>,

@@ -216,11 +216,21 @@ impl PmRoom {
         self.taken() + self.counts(len) <= self.most(writes) && self.free_zones() > 0
     }
 
-    /// Bytes that are sure to find room now, in as many extents as they need: each may leave half of its zone empty.
+    /// Bytes of values that find room now, about, in extents that fill zones.
     pub(crate) fn left(&self, writes: Writes) -> u64 {
-        let zone = self.len_max();
-        let zones = self.most(writes).saturating_sub(self.taken()) / zone;
-        zones.min(self.free_zones()) * zone / 2
+        let zones = self.most(writes).saturating_sub(self.taken()) / self.len_max();
+        zones.min(self.free_zones()) * self.filled()
+    }
+
+    /// What so many bytes of values count for that fill zones.
+    pub(crate) fn counts_packed(&self, len: u64) -> u64 {
+        let (whole, rest) = (len / self.filled(), len % self.filled());
+        whole * self.len_max() + if rest > 0 { self.counts(rest) } else { 0 }
+    }
+
+    /// Bytes of a zone that values fill: the next one may be too long for the rest.
+    fn filled(&self) -> u64 {
+        self.len_max() / 8 * 7
     }
 
     /// Makes `bytes` durable in an extent of their own; `None` if there is no room for them.

@@ -27,7 +27,8 @@ const TABLE_OVERHEAD: u64 = 1 << 10;
 pub(crate) enum Writes {
     /// Compactions of level 0 and of whole levels, and ingested files.
     Levels,
-    /// Work that frees space: the merge of one table with those that it overlaps.
+    /// Work that frees space: the merge of one table with those that it overlaps, or the collection of value files. Persistent memory keeps
+    /// room for that, too.
     Relief,
 }
 

@@ -10,6 +10,7 @@ use base::{Error, ErrorKind, Result};
 use pool::Extent;
 use ssd::{Append, Fs};
 
+use super::blocks::File;
 use super::desc::{TableDesc, ValueFileDesc};
 use super::memory::PmRooms;
 use super::names::{FileName, FilePlace};
@@ -275,13 +276,21 @@ impl Tables {
             let Ok(file) = self.open_file(place) else { continue };
             let len = file.len();
             let desc = ValueFileDesc { id, extent: None, tier, len, sum: 0, values: 0 };
-            // Of one that was moving there may be two, and the copy may be cut short.
-            if files.get(&id).is_none_or(|other| other.len < len) {
+            // Of one that was moving there may be two: the copy may be cut short, or not have all of its bytes.
+            let is_better = files.get(&id).is_none_or(|other| {
+                other.len < len || other.len == len && !self.is_whole(other.file_place())
+            });
+            if is_better {
                 files.insert(id, desc);
             }
         }
         let files = files.values().map(|desc| self.claim_values(desc));
         Ok(ValueFiles::loose(files.collect::<Result<_>>()?))
+    }
+
+    /// Whether a value file reads as one to its end.
+    fn is_whole(&self, place: FilePlace) -> bool {
+        self.open_file(place).is_ok_and(|file| sst::walk_values(&File(file), |_| ()).is_ok())
     }
 
     /// Counts, at an open, a table that the manifest names, and that refers to some of `values`.

@@ -204,7 +204,7 @@ impl ValueFile {
         }
         let cache = &self.store.cache.cache;
         let block = cache.get(self.cache_key(of), Role::Value, || {
-            self.note_read(of);
+            self.note_read(of.len);
             self.load(key, of)
         })?;
         Ok(StoredValue::in_block(key, of, block))
@@ -261,10 +261,10 @@ impl ValueFile {
         BlockKey { user, table: self.desc.id, offset: of.at }
     }
 
-    /// Notes that the value was read of the device, where a faster one may have it.
-    pub(crate) fn note_read(&self, of: &ValueRef) {
-        if self.store.tiers.are_several() {
-            self.heat.add(of.len.div_ceil(BLOCK).max(1));
+    /// Notes that so many bytes were read of the device, where a faster one may have them.
+    pub(crate) fn note_read(&self, bytes: u64) {
+        if bytes > 0 && self.store.tiers.are_several() {
+            self.heat.add(bytes.div_ceil(BLOCK));
         }
     }
 
@@ -445,7 +445,7 @@ impl ValueFiles {
             }
             for ((no, of), record) in wanted.iter().zip(buffers) {
                 let Some(Found::Table(hit)) = &found[*no] else { continue };
-                file.note_read(of);
+                file.note_read(of.len);
                 let value = file.keep(keys[*no], of, record)?;
                 found[*no] = Some(Found::Table(value.into_hit(hit.seq)));
             }

@@ -76,14 +76,12 @@ impl ValueReader {
         let most = if self.used_by == ValueUse::Scan { AHEAD_SCAN } else { AHEAD_MERGE };
         let used_by = self.used_by;
         let walk = self.walk(of.file);
-        walk.go_to(file, record, most)?;
+        let read = walk.go_to(file, record, most)?;
+        if used_by == ValueUse::Scan {
+            file.note_read(read);
+        }
         match (walk.piece.get(at, len), used_by) {
-            (Some(bytes), _) => {
-                if used_by == ValueUse::Scan {
-                    file.note_read(&of);
-                }
-                file.open(key, &of, bytes.to_vec())
-            }
+            (Some(bytes), _) => file.open(key, &of, bytes.to_vec()),
             (None, ValueUse::Scan) => file.get(key, &of),
             (None, ValueUse::Merge) => file.get_past_cache(key, &of),
         }
@@ -140,22 +138,23 @@ impl ValueReader {
 }
 
 impl FileWalk {
-    /// Goes on to a record, with more of the file if it follows the last one.
-    fn go_to(&mut self, file: &ValueFile, record: Range<u64>, most: usize) -> Result<()> {
+    /// Goes on to a record, with more of the file if it follows the last one; the bytes that were read.
+    fn go_to(&mut self, file: &ValueFile, record: Range<u64>, most: usize) -> Result<u64> {
         let (at, len) = (record.start, (record.end - record.start) as usize);
         let follows = (self.next..=self.next + GAP).contains(&at);
+        let mut read = 0;
         if self.piece.get(at, len).is_none() && follows && len < most {
-            self.read_more(file, at, len, most)?;
+            read = self.read_more(file, at, len, most)?;
         }
         self.next = record.end;
-        Ok(())
+        Ok(read)
     }
 
-    /// Reads the piece that begins at `at`, `least` bytes and more.
-    fn read_more(&mut self, file: &ValueFile, at: u64, least: usize, most: usize) -> Result<()> {
+    /// Reads the piece that begins at `at`, `least` bytes and more; how many they are.
+    fn read_more(&mut self, file: &ValueFile, at: u64, least: usize, most: usize) -> Result<u64> {
         self.len = (2 * self.len).clamp(AHEAD_FIRST, most).max(least);
         let len = file.desc.len.saturating_sub(at).min(self.len as u64) as usize;
         self.piece.read(&file.file()?.file, at, len);
-        Ok(())
+        Ok(len as u64)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct CollectionLimits {
 
 impl CollectionLimits {
     /// Whether there is room for these values, and so many bytes of tables.
-    pub(crate) fn fits(&self, values: LiveValues, tables: u64) -> bool {
+    pub(crate) fn fits(&self, values: RewrittenValues, tables: u64) -> bool {
         let beyond = values.all().saturating_sub(self.memory);
         beyond.saturating_add(tables) <= self.room && values.in_memory <= self.spare
     }
@@ -57,22 +57,22 @@ impl CollectionLimits {
 
 /// Bytes of live values that are written anew, by where they lie.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LiveValues {
+pub(crate) struct RewrittenValues {
     pub in_memory: u64,
     pub in_files: u64,
 }
 
-impl LiveValues {
+impl RewrittenValues {
     /// The same with `bytes` more, which lie where `file` does.
-    pub(crate) fn with(self, bytes: u64, file: &ValueFileFacts) -> LiveValues {
+    pub(crate) fn with(self, bytes: u64, file: &ValueFileFacts) -> RewrittenValues {
         match file.in_memory {
-            true => LiveValues { in_memory: self.in_memory + bytes, ..self },
-            false => LiveValues { in_files: self.in_files + bytes, ..self },
+            true => RewrittenValues { in_memory: self.in_memory + bytes, ..self },
+            false => RewrittenValues { in_files: self.in_files + bytes, ..self },
         }
     }
 
-    pub(crate) fn and(self, other: LiveValues) -> LiveValues {
-        LiveValues {
+    pub(crate) fn and(self, other: RewrittenValues) -> RewrittenValues {
+        RewrittenValues {
             in_memory: self.in_memory + other.in_memory,
             in_files: self.in_files + other.in_files,
         }
@@ -108,7 +108,8 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
     let small: Vec<&ValueFileFacts> = small.collect();
     if small.len() >= JOINED {
         let before = ending.iter().filter(|file| chosen.contains(&file.id));
-        let mut written = before.fold(LiveValues::default(), |sum, file| sum.with(file.live, file));
+        let mut written =
+            before.fold(RewrittenValues::default(), |sum, file| sum.with(file.live, file));
         chosen.extend(small.iter().map_while(|file| {
             written = written.with(file.live, file);
             (written.all() <= limits.at_once && limits.fits(written, 0)).then_some(file.id)
@@ -121,7 +122,7 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
 pub(crate) fn all_within(files: &[ValueFileFacts], limits: CollectionLimits) -> BTreeSet<u64> {
     // These values go to their tables.
     let limits = CollectionLimits { memory: 0, ..limits };
-    let mut written = LiveValues::default();
+    let mut written = RewrittenValues::default();
     let ending = files.iter().filter(|file| file.ends);
     let fits = ending.take_while(|file| {
         written = written.with(file.live, file);
@@ -141,7 +142,7 @@ pub(crate) fn worst(
     let part =
         |file: &ValueFileFacts| (u128::from(file.live) << 32) / u128::from(file.bytes.max(1));
     files.sort_by_key(|file| (part(file), file.id));
-    let (mut freed, mut written) = (0, LiveValues::default());
+    let (mut freed, mut written) = (0, RewrittenValues::default());
     let mut chosen = BTreeSet::new();
     for file in files {
         let all = written.with(file.live, file);

@@ -1,7 +1,7 @@
 //! Which tier a file belongs in: pure functions from sizes and reads. What moves there is planned in [`super::tier_plan`].
 //!
-//! By *benefit*, tables are worth their reads for their bytes; of those that are read alike, upper levels are worth more, as they are
-//! rewritten sooner. The fastest tier is filled with what is worth most. New tables go to the fastest tier that has room, or in
+//! By *benefit*, files are worth their reads for their bytes; of those that are read alike, upper levels are worth more, as they are
+//! rewritten sooner. The fastest tier is filled with what is worth most. New ones go to the fastest tier that has room, or in
 //! which something is worth less. A part of each tier stays free for them: beyond that, what is worth least moves down. What is
 //! much hotter than the coldest above it moves up, where that pays for being copied.
 //!

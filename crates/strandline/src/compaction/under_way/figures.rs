@@ -14,9 +14,9 @@ pub struct CompactionFigures {
     pub parted: u64,
     /// Tables that only moved.
     pub moves: u64,
-    /// Tables that were copied to another tier, and their bytes, which are among `written_bytes`.
+    /// Tables and value files that were copied to another tier.
     pub tier_moves: u64,
-    /// Bytes of tables that were copied to another tier.
+    /// Their bytes, which are among `written_bytes`.
     pub tier_move_bytes: u64,
     /// Compactions that failed; their inputs stayed.
     pub failed: u64,

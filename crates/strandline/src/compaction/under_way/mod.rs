@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use base::{Error, Result};
 
 use crate::compaction::merge::engine::MergeTask;
-use crate::compaction::policy::collection::LiveValues;
+use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::compaction::under_way::inputs::Inputs;
 use crate::compaction::under_way::planned::TierPlan;
@@ -53,9 +53,19 @@ impl Compactions {
         space: &Arc<KeyspaceState>,
         into: usize,
     ) -> impl Iterator<Item = BoundsRef<'_>> {
-        let there =
-            move |each: &&Arc<Compaction>| each.into == into && Arc::ptr_eq(&each.space, space);
-        self.under_way.iter().filter(there).map(|each| each.bounds.as_ref())
+        self.arriving_anywhere(space)
+            .filter(move |each| each.into == into)
+            .map(|each| each.bounds.as_ref())
+    }
+
+    /// Compactions under way that write to levels of `space`.
+    pub(crate) fn arriving_anywhere(
+        &self,
+        space: &Arc<KeyspaceState>,
+    ) -> impl Iterator<Item = &Arc<Compaction>> {
+        let writes =
+            move |each: &&Arc<Compaction>| each.values.is_none() && Arc::ptr_eq(&each.space, space);
+        self.under_way.iter().filter(writes)
     }
 
     /// Bytes that those under way write: as much as they read, and nothing so far, as far as one can tell.
@@ -65,9 +75,9 @@ impl Compactions {
     }
 
     /// Values that those under way write anew.
-    pub(crate) fn coming_values(&self) -> LiveValues {
+    pub(crate) fn coming_values(&self) -> RewrittenValues {
         let values = self.under_way.iter().map(|each| each.rewritten);
-        values.fold(LiveValues::default(), LiveValues::and)
+        values.fold(RewrittenValues::default(), RewrittenValues::and)
     }
 
     /// The move to another tier that is under way.
@@ -92,7 +102,7 @@ pub(crate) struct Compaction {
     /// Value files that it collects.
     pub(crate) collected: Arc<BTreeSet<u64>>,
     /// What it writes anew of these.
-    pub(crate) rewritten: LiveValues,
+    pub(crate) rewritten: RewrittenValues,
     /// While some of that may go from persistent memory to files.
     pub(crate) _leaving: Option<PmLeaving>,
     /// The value file that it moves, if that is all it does.
@@ -155,7 +165,12 @@ impl Compaction {
 
     /// Bytes that it reads, about.
     pub(crate) fn bytes(&self) -> u64 {
-        self.inputs.bytes() + self.values.as_ref().map_or(0, |moves| moves.file.desc.len)
+        self.inputs.bytes() + self.moved_bytes()
+    }
+
+    /// Bytes of the value file that it moves.
+    fn moved_bytes(&self) -> u64 {
+        self.values.as_ref().map_or(0, |moves| moves.file.desc.len)
     }
 
     /// Notes that it begins.
@@ -212,7 +227,7 @@ impl Compaction {
         }
         figures.parted += u64::from(self.parts.len() > 1);
         figures.entries += self.entries;
-        figures.read_bytes += self.inputs.table_bytes();
+        figures.read_bytes += self.inputs.table_bytes() + self.moved_bytes();
         figures.written_bytes += written.files;
         figures.collected += self.collected.len() as u64;
         figures.value_bytes += written.values;

@@ -65,7 +65,7 @@ pub(crate) struct TierPlan {
 /// A move that is to come.
 pub(crate) struct PlannedMove {
     pub space: Weak<KeyspaceState>,
-    /// What the keyspace said of the places of files.
+    /// What the keyspace said of the places of files: once it says something else, the move is void.
     pub siting: Arc<Siting>,
     pub file: PlannedFile,
     pub level: usize,
