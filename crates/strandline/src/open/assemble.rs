@@ -13,7 +13,7 @@ use crate::hooks::events::{CorruptionFound, Event, FoundBy};
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
 use crate::open::tiers::NamedTiers;
-use crate::open::{OpenedParts, tiers};
+use crate::open::{OpenedParts, RenamedParts, tiers};
 use crate::options::Options;
 use crate::options::check::{StoreParts, check_level0, check_pm_rooms, check_threads};
 use crate::record::store::Media;
@@ -67,7 +67,7 @@ pub(super) fn assemble(
     means: Means,
 ) -> Result<Arc<Engine>> {
     check_threads(&options)?;
-    let OpenedParts { region, prefault, table_dir, tiers, damage, choice } = opened;
+    let OpenedParts { region, prefault, table_dir, tiers, renamed, damage, choice } = opened;
     let has_log = region.journal().is_some();
     let dram_budget = match options.dram_budget {
         0 => means.memory.index_bytes(if has_log { region.len() } else { 0 }),
@@ -140,6 +140,8 @@ pub(super) fn assemble(
         let kinds = keyspaces.iter().filter_map(named);
         kinds.into_iter().try_for_each(|kind| kind.require("open"))?;
     }
+    // All that the manifest names was found. From here on something may be written where `STORE` does not say yet that it is.
+    renamed.as_ref().map_or(Ok(()), RenamedParts::write)?;
     let Means { memory, runtime, device } = means;
     let log = media.region.journal().filter(|journal| !journal.is_streamed());
     let has_files_in_memory = tables_in_memory || log.is_some_and(|journal| journal.is_in_memory());

@@ -62,10 +62,26 @@ pub(crate) struct OpenedParts {
     pub table_dir: Option<TableDir>,
     /// Directories of tables, fastest first; the own one may be among them, and is the only one if there are none.
     pub tiers: Vec<GivenTier>,
+    /// What `STORE` is to say of them before anything is written there.
+    pub renamed: Option<RenamedParts>,
     /// What of the region is lost.
     pub damage: Vec<Damage>,
     /// How it came that the records are there.
     pub choice: PmChoice,
+}
+
+/// A store whose parts are others than `STORE` says. An open that fails leaves the file as it was.
+pub(crate) struct RenamedParts {
+    names: Arc<dyn Fs>,
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl RenamedParts {
+    /// Says so durably.
+    pub fn write(&self) -> Result<()> {
+        self.identity.write(&*self.names, &self.path)
+    }
 }
 
 impl OpenedParts {
@@ -75,8 +91,8 @@ impl OpenedParts {
         table_dir: Option<TableDir>,
     ) -> OpenedParts {
         let choice = PmChoice::by(ChosenBy::Store);
-        let (tiers, damage) = (Vec::new(), Vec::new());
-        OpenedParts { region, prefault, table_dir, tiers, damage, choice }
+        let (tiers, renamed, damage) = (Vec::new(), None, Vec::new());
+        OpenedParts { region, prefault, table_dir, tiers, renamed, damage, choice }
     }
 }
 
@@ -189,14 +205,13 @@ fn open_file(
                 let dir = choose::within(path, given)?;
                 let table_dir =
                     begin_tables(ground, path, &mut named, dir, options, &opened.region)?;
-                let tiers = tiers_of(ground, path, &mut named, options, access, &opened.region)?;
-                return Ok(OpenedParts { table_dir: Some(table_dir), tiers, ..opened });
+                opened.table_dir = Some(table_dir);
+                return with_tiers(opened, ground, path, named, options, access);
             }
         };
         // One that is gone is not made before it is known that nothing was in it.
         opened.table_dir = dir.map(|dir| TableDir { fs: ground.tables(options), dir });
-        opened.tiers = tiers_of(ground, path, &mut named, options, access, &opened.region)?;
-        return Ok(opened);
+        return with_tiers(opened, ground, path, named, options, access);
     }
     let is_checkpoint = is_checkpoint(&*names, path)?;
     if is_checkpoint && options.ssd != SsdSource::Auto {
@@ -219,7 +234,26 @@ fn open_file(
     create(ground, path, options)
 }
 
-/// The directories of tables of a store that is open.
+/// The parts of a store that is open, with its directories of tables.
+fn with_tiers(
+    opened: OpenedParts,
+    ground: &dyn Ground,
+    path: &Path,
+    named: Identity,
+    options: &Options,
+    access: Access,
+) -> Result<OpenedParts> {
+    let mut identity = named.clone();
+    let tiers = tiers_of(ground, path, &mut identity, options, access, &opened.region)?;
+    let renamed = (identity.tiers != named.tiers).then(|| RenamedParts {
+        names: ground.names(),
+        path: path.to_owned(),
+        identity,
+    });
+    Ok(OpenedParts { tiers, renamed, ..opened })
+}
+
+/// The directories of tables of a store, whose records are in `region`.
 fn tiers_of(
     ground: &dyn Ground,
     path: &Path,

@@ -49,8 +49,8 @@ pub(crate) struct GivenTier {
     pub device: Option<Arc<Device>>,
 }
 
-/// The directories that the store at `path` names besides its own, and those of the options; what the options change is
-/// written to the file `STORE` of an open for writing. Empty: the own directory is the only one.
+/// The directories that the store at `path` names besides its own, and those of the options; what the options change, `named`
+/// says from then on. Empty: the own directory is the only one.
 pub(super) fn of_store(
     ground: &dyn Ground,
     path: &Path,
@@ -112,7 +112,6 @@ pub(super) fn of_store(
             let open = wanted.iter().filter(|tier| tier.use_ == TierUse::Open);
             open.map(at).try_for_each(|at| refuse_foreign(&at, pool))?;
             named.tiers.clone_from(&wanted);
-            named.write(&*ground.names(), path)?;
         }
     }
     let given = wanted.iter().map(|tier| {

@@ -550,3 +550,42 @@ fn a_tier_with_values_alone_is_missed_too() {
     let saved = Db::open_read_only(dir.join("saved"), options).expect("saved");
     assert!(contents(&saved) == before);
 }
+
+/// An open that fails says nothing for those after it.
+#[test]
+fn a_refused_list_of_tiers_is_not_remembered() {
+    let dir = TempDir::new("tiers-refused");
+    let store = dir.join("store");
+    let options = on_disk(small_levels());
+    let given = |dirs: &[&Path]| {
+        let dirs = dirs.iter().map(|dir| TierSpec::new(*dir, 1 << 20)).collect();
+        options.clone().tiers(TierSource::Dirs(dirs))
+    };
+    let (fast, cold) = (dir.join("fast"), dir.join("cold"));
+    let db = Db::open(&store, given(&[&fast])).expect("open");
+    fill(&db, 3_000, 1);
+    assert!(bytes_in(&db).contains_key(&fast.display().to_string()));
+    let before = contents(&db);
+    db.close().expect("close");
+    let said = std::fs::read(store.join("STORE")).expect("STORE");
+    let assert_as_before = || {
+        assert!(std::fs::read(store.join("STORE")).expect("STORE") == said);
+        let db = Db::open(&store, options.clone()).expect("open as before");
+        assert!(db.properties().ssd.expect("ssd").tiers.iter().all(|tier| !tier.leaving));
+        assert!(contents(&db) == before);
+        db.close().expect("close");
+    };
+    let refused = |options: Options| assert!(Db::open(&store, options).is_err());
+    refused(given(&[&fast, &fast]));
+    assert_as_before();
+    std::fs::write(dir.join("file"), b"no directory").expect("write");
+    refused(given(&[&fast, &cold, &dir.join("file/in")]));
+    assert_as_before();
+    // What is not there now, a list without it would leave.
+    std::fs::rename(&fast, dir.join("away")).expect("rename");
+    refused(options.clone().tiers(TierSource::Dirs(Vec::new())));
+    std::fs::rename(dir.join("away"), &fast).expect("rename");
+    assert_as_before();
+    Db::open(&store, given(&[&cold, &fast])).expect("open").close().expect("close");
+    assert!(std::fs::read(store.join("STORE")).expect("STORE") != said);
+}
