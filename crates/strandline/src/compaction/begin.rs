@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use base::Result;
 use base::planted::{self, Bug};
 
-use crate::compaction::collect::{Collection, live_values};
+use crate::compaction::collect::{Collection, referred};
 use crate::compaction::install::dead_zones;
 use crate::compaction::merge::engine::Merge;
 use crate::compaction::merge::output::OutputOptions;
@@ -297,7 +296,8 @@ impl Engine {
                 Some(asked) => asked.files,
                 None => self.choose_collected(space, &view.tree, &inputs, compactions),
             };
-            rewritten = live_values(&inputs.tables, &view.tree.values, &collected);
+            let tables_of = inputs.tables.iter().map(|(_, table)| referred(table, &collected));
+            rewritten = tables_of.fold(RewrittenValues::default(), RewrittenValues::and);
             // They may find no room there any more, and need some in files.
             let leaves = rewritten.in_memory > 0 && output.values_for == Writes::Levels;
             let rooms = self.pm_rooms().filter(|_| leaves);
@@ -312,21 +312,10 @@ impl Engine {
             }
         }
         Ok(Some(Arc::new(Compaction {
-            space: Arc::clone(space),
-            into,
-            bounds,
-            left: AtomicUsize::new(parts.len().max(1)),
-            parts,
-            failure: OnceLock::new(),
-            entries: inputs.entries(),
             collected: files,
             rewritten,
             _leaving: leaving,
-            values: None,
-            reason,
-            inputs,
-            begun: Instant::now(),
-            told: OnceLock::new(),
+            ..Compaction::new(space, inputs, into, bounds, parts, reason)
         })))
     }
 

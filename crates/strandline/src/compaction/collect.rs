@@ -119,8 +119,7 @@ impl Engine {
             space: if full { 100 } else { self.options.value_space },
             room,
             spare: match memory {
-                // Other merges may take the room there first.
-                // Writers need some, too.
+                // Other merges may take the room there first, and writers need some in files, too.
                 Writes::Levels => self.budget().file_room / 2,
                 Writes::Relief => values,
             },
@@ -201,6 +200,16 @@ impl Engine {
         leaving
     }
 
+    /// Whether what is live in those that are `chosen`, all in persistent memory, takes less there once it is packed.
+    fn frees_zones(&self, files: &[ValueFileFacts], chosen: &BTreeSet<u64>) -> bool {
+        let Some(rooms) = self.pm_rooms() else { return false };
+        let chosen = files.iter().filter(|file| chosen.contains(&file.id));
+        let sum = |(before, live), file: &ValueFileFacts| {
+            (before + rooms.values.counts(file.bytes), live + file.live)
+        };
+        let (before, live) = chosen.fold((0, 0), sum);
+        rooms.values.counts_packed(live) < before
+    }
     /// Tables side by side that refer to the worst value files, if there is too much garbage, or else to files that are `leaving`.
     fn pick_collection(
         &self,
@@ -239,48 +248,33 @@ impl Engine {
             // nothing there.
             let (there, others): (Vec<ValueFileFacts>, Vec<ValueFileFacts>) =
                 facts.iter().partition(|file| file.in_memory);
-            picks.push((worst(&others, usual), Writes::Levels));
-            let packed = worst(&there, limits(Writes::Relief));
-            if self.frees_zones(&there, &packed) {
-                picks.push((packed, Writes::Relief));
+            picks.push((Collection::usual(worst(&others, usual)), usual));
+            let relief = limits(Writes::Relief);
+            let packed = Collection { files: worst(&there, relief), memory: Writes::Relief };
+            if self.frees_zones(&there, &packed.files) {
+                picks.push((packed, relief));
             }
-            picks.sort_by_key(|(files, _)| Reverse(garbage(&facts, files)));
+            picks.sort_by_key(|(collection, _)| Reverse(garbage(&facts, &collection.files)));
         } else {
-            picks.push((worst(&facts, usual), Writes::Levels));
+            picks.push((Collection::usual(worst(&facts, usual)), usual));
         }
-        let leaving = facts.iter().map(|file| file.id).filter(|id| leaving.contains(id)).collect();
-        picks.push((leaving, Writes::Levels));
-        picks.retain(|(files, _)| !files.is_empty());
-        picks.into_iter().find_map(|(files, memory)| {
-            let chosen = facts.iter().filter(|file| files.contains(&file.id));
-            let chosen = chosen.map(|file| (file.id, file)).collect();
-            let limits = limits(memory);
+        let leaving = facts.iter().map(|file| file.id).filter(|id| leaving.contains(id));
+        picks.push((Collection::usual(leaving.collect()), usual));
+        picks.retain(|(collection, _)| !collection.files.is_empty());
+        picks.into_iter().find_map(|(collection, limits)| {
             // From the deepest level on, which has most.
             tree.levels().rev().find_map(|(number, level)| {
-                let onto = side_by_side(&level.tables, &chosen, limits)?;
+                let onto = side_by_side(&level.tables, &collection.files, limits)?;
                 let hull = level.tables[onto.clone()].iter().map(|table| table.desc.bounds());
                 let hull = hull.reduce(BoundsRef::join)?;
                 if compactions.arriving(space, number).any(|bounds| bounds.overlaps(hull)) {
                     return None;
                 }
                 let (level0, upper) = (None, Vec::new());
-                let collected = Some(Collection { files: files.clone(), memory });
+                let collected = Some(collection.clone());
                 Some(PickedCompaction { level0, upper, into: number, onto, collected })
             })
         })
-    }
-}
-
-impl Engine {
-    /// Whether what is live in those that are `chosen`, all in persistent memory, takes less there once it is packed.
-    fn frees_zones(&self, files: &[ValueFileFacts], chosen: &BTreeSet<u64>) -> bool {
-        let Some(rooms) = self.pm_rooms() else { return false };
-        let chosen = files.iter().filter(|file| chosen.contains(&file.id));
-        let sum = |(before, live), file: &ValueFileFacts| {
-            (before + rooms.values.counts(file.bytes), live + file.live)
-        };
-        let (before, live) = chosen.fold((0, 0), sum);
-        rooms.values.counts_packed(live) < before
     }
 }
 
@@ -292,21 +286,20 @@ pub(crate) struct Collection {
     pub memory: Writes,
 }
 
-/// Bytes of the values in `files` that these tables refer to.
-pub(crate) fn live_values(
-    tables: &[(usize, Arc<Table>)],
-    values: &ValueFiles,
-    files: &BTreeSet<u64>,
-) -> RewrittenValues {
-    let shares = tables.iter().flat_map(|(_, table)| &table.desc.values);
-    let mut sum = RewrittenValues::default();
-    for share in shares.filter(|share| files.contains(&share.file)) {
-        match values.get(share.file).is_some_and(|file| file.is_in_memory()) {
-            true => sum.in_memory += share.bytes,
-            false => sum.in_files += share.bytes,
-        }
+impl Collection {
+    /// One that keeps to what any merge may take.
+    fn usual(files: BTreeSet<u64>) -> Collection {
+        Collection { files, memory: Writes::Levels }
     }
-    sum
+}
+
+/// Bytes of the values in `files` that a table refers to.
+pub(crate) fn referred(table: &Table, files: &BTreeSet<u64>) -> RewrittenValues {
+    let shares = table.desc.values.iter().zip(&table.values);
+    let chosen = shares.filter(|(share, _)| files.contains(&share.file));
+    chosen.fold(RewrittenValues::default(), |sum, (share, file)| {
+        sum.and(RewrittenValues::of(share.bytes, file.is_in_memory()))
+    })
 }
 
 fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileFacts> {
@@ -324,24 +317,17 @@ fn facts(values: &ValueFiles, ends: impl Fn(u64, u64) -> bool) -> Vec<ValueFileF
 /// that no more is written anew than the limits allow.
 fn side_by_side(
     tables: &[Arc<Table>],
-    chosen: &BTreeMap<u64, &ValueFileFacts>,
+    chosen: &BTreeSet<u64>,
     limits: CollectionLimits,
 ) -> Option<Range<usize>> {
-    let with = |before: RewrittenValues, table: &Arc<Table>| {
-        let shares = table.desc.values.iter();
-        let shares = shares.filter_map(|share| Some((share.bytes, chosen.get(&share.file)?)));
-        shares.fold(before, |sum, (bytes, file)| sum.with(bytes, file))
-    };
-    let refers = |table: &Arc<Table>| with(RewrittenValues::default(), table).all() > 0;
-    let goes = |table: &Arc<Table>| !table.busy.is_taken() && refers(table);
+    let goes = |table: &Arc<Table>| !table.busy.is_taken() && referred(table, chosen).all() > 0;
     let first = tables.iter().position(goes)?;
-    let (mut values, mut written) =
-        (with(RewrittenValues::default(), &tables[first]), tables[first].desc.len);
+    let (mut values, mut written) = (referred(&tables[first], chosen), tables[first].desc.len);
     if !limits.fits(values, written) {
         return None;
     }
     let more = tables[first + 1..].iter().take_while(|table| {
-        values = with(values, table);
+        values = values.and(referred(table, chosen));
         written += table.desc.len;
         goes(table) && values.all() + written <= limits.at_once && limits.fits(values, written)
     });

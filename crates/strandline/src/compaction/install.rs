@@ -31,7 +31,7 @@ impl Engine {
     /// C4 and C5.
     pub(crate) fn install(&self, compaction: &Compaction) -> Result<()> {
         let Some(tables) = &self.tables else { return Ok(()) };
-        if let Some(moves) = &compaction.values {
+        if let Some(moves) = &compaction.moves {
             return self.install_value_move(tables, compaction, moves);
         }
         let (space, inputs) = (&compaction.space, &compaction.inputs);

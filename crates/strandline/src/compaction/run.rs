@@ -252,7 +252,7 @@ impl Engine {
             part.task.take().into_iter().for_each(|mut task| task.cancel());
             part.made.clear();
         }
-        drop(compaction.values.as_ref().and_then(|moves| moves.take()));
+        drop(compaction.moves.as_ref().and_then(|moves| moves.take()));
     }
 
     /// Gives up what is under way in `space`.

@@ -5,15 +5,13 @@
 //! One look at all files plans many moves, which then begin one after the other, each only if it still can.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base::Result;
 use base::planted::{self, Bug};
 
-use crate::compaction::merge::engine::MergeTask;
-use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::policy::tier_plan::plan_moves;
 use crate::compaction::policy::tiering::{FileFacts, TierFacts, rank_of_level, rank_of_new};
 use crate::compaction::run::DueWork;
@@ -27,7 +25,7 @@ use crate::hooks::events::CompactionReason;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::siting::Siting;
 use crate::options::Placement;
-use crate::span::{KeyBounds, OptionalBounds};
+use crate::span::OptionalBounds;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::heat::BLOCK;
@@ -252,7 +250,7 @@ impl Engine {
         if !has_room || is_used || space.dropped.load(Relaxed) {
             return Ok(None);
         }
-        match file {
+        let (inputs, copied) = match file {
             PlacedFile::Table(table) => {
                 let bounds = table.desc.bounds();
                 if compactions.arriving(space, *level).any(|each| each.overlaps(bounds)) {
@@ -262,30 +260,30 @@ impl Engine {
                 let Some(inputs) = claimed.filter(|_| stands(&space.tree(), *level, table)) else {
                     return Ok(None);
                 };
-                let copied = CopiedFile::Table { table: Arc::clone(table), level: *level };
-                let task = CopyTask::new(tables, copied, *to, self)?;
-                let claim =
-                    MoveClaim { inputs, into: *level, bounds: bounds.to_owned(), values: None };
-                Ok(Some(begun(space, claim, task)))
+                (inputs, CopiedFile::Table { table: Arc::clone(table), level: *level })
             }
             PlacedFile::Values(file) => {
                 let collects = |each: &Arc<Compaction>| each.collected.contains(&file.desc.id);
                 if compactions.under_way.iter().any(collects) {
                     return Ok(None);
                 }
-                let Some(values) = ValueMove::claim(file, *from) else { return Ok(None) };
-                let values = Arc::new(values);
-                let copied = CopiedFile::Values(Arc::clone(&values));
-                let task = CopyTask::new(tables, copied, *to, self)?;
+                let Some(moves) = ValueMove::claim(file, *from) else { return Ok(None) };
                 let Some(inputs) = Inputs::claim(None, [].into_iter()) else { return Ok(None) };
-                let (into, bounds) = (*level, KeyBounds::default());
-                Ok(Some(begun(
-                    space,
-                    MoveClaim { inputs, into, bounds, values: Some(values) },
-                    task,
-                )))
+                (inputs, CopiedFile::Values(Arc::new(moves)))
             }
-        }
+        };
+        let moves = match &copied {
+            CopiedFile::Table { .. } => None,
+            CopiedFile::Values(moves) => Some(Arc::clone(moves)),
+        };
+        let bounds = inputs.bounds(&self.media)?;
+        let task = CopyTask::new(tables, copied, *to, self)?;
+        let part = CompactionPart { task: Some(Box::new(task)), made: Vec::new() };
+        let (parts, reason) = (vec![Mutex::new(part)], CompactionReason::Tier);
+        Ok(Some(Arc::new(Compaction {
+            moves,
+            ..Compaction::new(space, inputs, *level, bounds, parts, reason)
+        })))
     }
 }
 
@@ -298,37 +296,6 @@ fn planned(of: &Placed, to: u32) -> PlannedMove {
         from: of.tier,
         to,
     }
-}
-
-/// What a move claims.
-struct MoveClaim {
-    inputs: Inputs,
-    into: usize,
-    bounds: KeyBounds,
-    values: Option<Arc<ValueMove>>,
-}
-
-fn begun(space: &Arc<KeyspaceState>, claim: MoveClaim, task: CopyTask) -> Arc<Compaction> {
-    let MoveClaim { inputs, into, bounds, values } = claim;
-    let task: Box<dyn MergeTask> = Box::new(task);
-    let part = CompactionPart { task: Some(task), made: Vec::new() };
-    Arc::new(Compaction {
-        space: Arc::clone(space),
-        into,
-        bounds,
-        left: AtomicUsize::new(1),
-        parts: vec![Mutex::new(part)],
-        failure: OnceLock::new(),
-        entries: inputs.entries(),
-        collected: Arc::default(),
-        rewritten: RewrittenValues::default(),
-        _leaving: None,
-        values,
-        reason: CompactionReason::Tier,
-        inputs,
-        begun: Instant::now(),
-        told: OnceLock::new(),
-    })
 }
 
 /// Whether a table, which is claimed, is one of that level: it may have moved to another one since the look.

@@ -87,7 +87,7 @@ mod tests {
         let moves = loop {
             let mut compactions = engine.background.compactions();
             match engine.begin_planned(&mut compactions, &mut plan) {
-                DueWork::Begun(begun) if begun.values.is_some() => {
+                DueWork::Begun(begun) if begun.moves.is_some() => {
                     compactions.under_way.push(Arc::clone(&begun));
                     break begun;
                 }
@@ -128,7 +128,7 @@ mod tests {
     fn a_value_file_that_ends_while_it_moves_stays_gone() {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         let (db, moves) = begun(&fs);
-        let file = Arc::clone(&moves.values.as_ref().expect("values").file);
+        let file = Arc::clone(&moves.moves.as_ref().expect("a move").file);
         write(&db, 2);
         db.compact().expect("compact");
         assert!(!file.is_named(), "nothing refers to it any more");
@@ -142,7 +142,7 @@ mod tests {
     fn a_value_file_moves_while_a_merge_refers_to_it() {
         let fs: Arc<dyn Fs> = Arc::new(Memory::default());
         let (db, moves) = begun(&fs);
-        let file = Arc::clone(&moves.values.as_ref().expect("values").file);
+        let file = Arc::clone(&moves.moves.as_ref().expect("a move").file);
         db.keyspace("values").expect("keyspace").put([20, 0], "short").expect("put");
         db.compact().expect("compact");
         assert!(file.is_named() && file.desc_now().tier == 0, "it moved, and keeps its tables");

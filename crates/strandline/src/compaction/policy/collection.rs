@@ -59,16 +59,21 @@ impl CollectionLimits {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RewrittenValues {
     pub in_memory: u64,
-    pub in_files: u64,
+    in_files: u64,
 }
 
 impl RewrittenValues {
-    /// The same with `bytes` more, which lie where `file` does.
-    pub(crate) fn with(self, bytes: u64, file: &ValueFileFacts) -> RewrittenValues {
-        match file.in_memory {
-            true => RewrittenValues { in_memory: self.in_memory + bytes, ..self },
-            false => RewrittenValues { in_files: self.in_files + bytes, ..self },
+    /// So many bytes, which lie in persistent memory or in a file.
+    pub(crate) fn of(bytes: u64, in_memory: bool) -> RewrittenValues {
+        match in_memory {
+            true => RewrittenValues { in_memory: bytes, in_files: 0 },
+            false => RewrittenValues { in_memory: 0, in_files: bytes },
         }
+    }
+
+    /// The same with what is live in a file.
+    fn with(self, file: &ValueFileFacts) -> RewrittenValues {
+        self.and(RewrittenValues::of(file.live, file.in_memory))
     }
 
     pub(crate) fn and(self, other: RewrittenValues) -> RewrittenValues {
@@ -108,10 +113,9 @@ pub(crate) fn of_merge(files: &[ValueFileFacts], limits: CollectionLimits) -> BT
     let small: Vec<&ValueFileFacts> = small.collect();
     if small.len() >= JOINED {
         let before = ending.iter().filter(|file| chosen.contains(&file.id));
-        let mut written =
-            before.fold(RewrittenValues::default(), |sum, file| sum.with(file.live, file));
+        let mut written = before.fold(RewrittenValues::default(), |sum, file| sum.with(file));
         chosen.extend(small.iter().map_while(|file| {
-            written = written.with(file.live, file);
+            written = written.with(file);
             (written.all() <= limits.at_once && limits.fits(written, 0)).then_some(file.id)
         }));
     }
@@ -125,7 +129,7 @@ pub(crate) fn all_within(files: &[ValueFileFacts], limits: CollectionLimits) -> 
     let mut written = RewrittenValues::default();
     let ending = files.iter().filter(|file| file.ends);
     let fits = ending.take_while(|file| {
-        written = written.with(file.live, file);
+        written = written.with(file);
         limits.fits(written, 0)
     });
     fits.map(|file| file.id).collect()
@@ -145,7 +149,7 @@ pub(crate) fn worst(
     let (mut freed, mut written) = (0, RewrittenValues::default());
     let mut chosen = BTreeSet::new();
     for file in files {
-        let all = written.with(file.live, file);
+        let all = written.with(file);
         if freed >= excess {
             break;
         }
@@ -209,7 +213,11 @@ mod tests {
         assert_eq!((within(0, 9), within(0, 10), within(0, 60)), (vec![], vec![2], vec![2, 3]));
         assert_eq!((within(49, 10), within(50, 10)), (vec![2], vec![2, 3]));
         let back = CollectionLimits { room: 0, memory: 200, ..limits(100) };
-        assert_eq!(all_within(&files, back), BTreeSet::new(), "what comes back to tables does");
+        assert_eq!(
+            all_within(&files, back),
+            BTreeSet::new(),
+            "values that come back to tables need room in files"
+        );
     }
 
     #[test]

@@ -119,9 +119,10 @@ impl Plan<'_> {
         }
         // Where the smallest finds no room, none does.
         strays.sort_by_key(|at| self.files[*at].bytes);
-        for rank in
-            (0..self.tiers.len()).rev().filter(|rank| self.tiers[*rank].open).collect::<Vec<_>>()
-        {
+        for rank in (0..self.tiers.len()).rev() {
+            if !self.tiers[rank].open {
+                continue;
+            }
             let mut giving = Giving { there: self.coldest_first(rank), next: 0 };
             for at in &strays {
                 let FileFacts { bytes, busy, .. } = self.files[*at];
@@ -141,13 +142,15 @@ impl Plan<'_> {
     /// Up, what is read much more than what lies above; first what is in its way moves down.
     fn promote(&mut self) {
         for rank in 0..self.tiers.len() {
-            let TierFacts { open, .. } = self.tiers[rank];
+            if !self.tiers[rank].open {
+                continue;
+            }
             let full = self.tiers[rank].full();
             let waits = |file: &FileFacts<'_>| {
                 let may_go = file.rank > rank && file.may(rank) && file.goes();
                 may_go && file.pays() && file.bytes <= full
             };
-            let mut hot = self.those(|file| open && waits(file));
+            let mut hot = self.those(waits);
             if hot.is_empty() {
                 continue;
             }
@@ -251,16 +254,8 @@ fn below(tiers: &[TierFacts], file: &FileFacts<'_>, which: Below) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::super::tiering::LOOKS;
+    use super::super::tiering::tests::{file, tier};
     use super::*;
-
-    fn tier(limit: u64, taken: u64) -> TierFacts {
-        TierFacts { limit, taken, going: 0, open: true }
-    }
-
-    fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
-        let (busy, wants) = (false, true);
-        FileFacts { rank, level, bytes: 100, reads, belongs: None, allowed: &[], busy, wants }
-    }
 
     fn first_move(tiers: &[TierFacts], files: &[FileFacts<'_>]) -> Option<TierMove> {
         plan_moves(tiers, files).first().copied()

@@ -172,14 +172,14 @@ thread_local! {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn tier(limit: u64, taken: u64) -> TierFacts {
+    pub(crate) fn tier(limit: u64, taken: u64) -> TierFacts {
         TierFacts { limit, taken, going: 0, open: true }
     }
 
-    fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
+    pub(crate) fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
         let (busy, wants) = (false, true);
         FileFacts { rank, level, bytes: 100, reads, belongs: None, allowed: &[], busy, wants }
     }

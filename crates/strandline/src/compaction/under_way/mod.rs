@@ -64,7 +64,7 @@ impl Compactions {
         space: &Arc<KeyspaceState>,
     ) -> impl Iterator<Item = &Arc<Compaction>> {
         let writes =
-            move |each: &&Arc<Compaction>| each.values.is_none() && Arc::ptr_eq(&each.space, space);
+            move |each: &&Arc<Compaction>| each.moves.is_none() && Arc::ptr_eq(&each.space, space);
         self.under_way.iter().filter(writes)
     }
 
@@ -106,7 +106,7 @@ pub(crate) struct Compaction {
     /// While some of that may go from persistent memory to files.
     pub(crate) _leaving: Option<PmLeaving>,
     /// The value file that it moves, if that is all it does.
-    pub(crate) values: Option<Arc<ValueMove>>,
+    pub(crate) moves: Option<Arc<ValueMove>>,
     /// Why it is made, if not by hand.
     pub(crate) reason: CompactionReason,
     pub(crate) begun: Instant,
@@ -158,6 +158,34 @@ pub(crate) struct CompactionPart {
 }
 
 impl Compaction {
+    /// One that collects and moves no value files.
+    pub(crate) fn new(
+        space: &Arc<KeyspaceState>,
+        inputs: Inputs,
+        into: usize,
+        bounds: KeyBounds,
+        parts: Vec<Mutex<CompactionPart>>,
+        reason: CompactionReason,
+    ) -> Compaction {
+        Compaction {
+            space: Arc::clone(space),
+            into,
+            bounds,
+            left: AtomicUsize::new(parts.len().max(1)),
+            parts,
+            failure: OnceLock::new(),
+            entries: inputs.entries(),
+            collected: Arc::default(),
+            rewritten: RewrittenValues::default(),
+            _leaving: None,
+            moves: None,
+            reason,
+            inputs,
+            begun: Instant::now(),
+            told: OnceLock::new(),
+        }
+    }
+
     /// Whether its tables only change their level.
     pub(crate) fn is_move(&self) -> bool {
         self.parts.is_empty()
@@ -170,7 +198,7 @@ impl Compaction {
 
     /// Bytes of the value file that it moves.
     fn moved_bytes(&self) -> u64 {
-        self.values.as_ref().map_or(0, |moves| moves.file.desc.len)
+        self.moves.as_ref().map_or(0, |moves| moves.file.desc.len)
     }
 
     /// Notes that it begins.
