@@ -167,10 +167,12 @@ impl KillCampaign {
     fn write_and_kill(&mut self) -> Result<(), String> {
         let next = self.oracle.next();
         let micros = |rng: &mut Rng, limit| Duration::from_micros(rng.below(limit));
-        let when = match self.rng.weighted(&[3, 3, 3, 1]) {
+        // On a slow disk only a long life compacts tables.
+        let when = match self.rng.weighted(&[3, 3, 3, 1, 1]) {
             0 => When::Open(micros(&mut self.rng, 1_000)),
             1 => When::Open(micros(&mut self.rng, 10_000)),
             2 => When::Open(micros(&mut self.rng, 30_000)),
+            3 => When::Open(micros(&mut self.rng, 300_000)),
             _ => When::Opening(micros(&mut self.rng, 1_500)),
         };
         self.kill(next, when)

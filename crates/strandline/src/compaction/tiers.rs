@@ -243,7 +243,8 @@ impl Engine {
     ) -> Result<Option<Arc<Compaction>>> {
         let ignores_used = planted::is(Bug::TierMoveIgnoresUsed);
         let to_tier = tables.tiers.get(*to);
-        let has_room = to_tier.is_some_and(|tier| tier.is_open() && tier.left() >= file.bytes());
+        let has_room =
+            to_tier.is_some_and(|tier| tier.is_open() && tier.unclaimed() >= file.bytes());
         // What it once had there may have yet to go, with its last reader.
         let place = FilePlace { tier: *to, name: file.name() };
         let is_used = tables.is_used(place) && !ignores_used;
@@ -334,7 +335,7 @@ fn file_facts<'p>(tables: &Tables, placed: &'p [Placed]) -> Vec<FileFacts<'p>> {
 fn tier_facts(tables: &Tables) -> Vec<TierFacts> {
     let facts = tables.tiers.iter().map(|tier| TierFacts {
         limit: tier.limit(),
-        taken: tier.taken(),
+        taken: tier.claimed(),
         going: tier.going(),
         open: tier.is_open(),
     });

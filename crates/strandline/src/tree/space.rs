@@ -14,6 +14,7 @@ use super::memory::PmExtent;
 use super::names::{FileName, FilePlace};
 use super::room::Writes;
 use super::tables::Tables;
+use super::tiers::Tier;
 use super::value_file::ValueFile;
 
 /// A table that is written and durable, and that no edit names yet.
@@ -32,6 +33,8 @@ pub(crate) struct TableSpace {
     tables: Arc<Tables>,
     /// Bytes of the file that are counted.
     counted: u64,
+    /// Bytes that it is yet to take of its tier.
+    coming: u64,
     /// Its extent in persistent memory; none: it is a file.
     memory: Option<PmExtent>,
     /// An edit names the table, so a drop frees nothing.
@@ -49,6 +52,7 @@ impl TableSpace {
             place,
             tables: Arc::clone(tables),
             counted: 0,
+            coming: 0,
             memory: None,
             named: AtomicBool::new(false),
             going: AtomicBool::new(false),
@@ -61,18 +65,42 @@ impl TableSpace {
         self
     }
 
+    /// The same of a file that will have `len` bytes, about: nothing else takes them of its tier.
+    pub(crate) fn expecting(mut self, len: u64) -> TableSpace {
+        self.tier().into_iter().for_each(|tier| tier.claim(len));
+        self.coming += len;
+        self
+    }
+
+    fn tier(&self) -> Option<&Tier> {
+        self.tables.tiers.get(self.place.tier)
+    }
+
     /// Takes room in files for so many more bytes.
     pub(crate) fn take(&mut self, len: u64, writes: Writes) -> Result<()> {
         self.tables.take_room(self.place.tier, len, writes)?;
         self.counted += len;
+        self.expect_less(len);
         Ok(())
+    }
+
+    /// Bytes that it is yet to take of what was expected.
+    pub(crate) fn coming(&self) -> u64 {
+        self.coming
+    }
+
+    /// Expects so many bytes less; none, once the file is whole.
+    pub(crate) fn expect_less(&mut self, len: u64) {
+        let less = len.min(self.coming);
+        self.coming -= less;
+        self.tier().into_iter().for_each(|tier| tier.unclaim(less));
     }
 
     /// Counts the bytes of the file, which is there.
     pub(crate) fn count(&mut self, len: u64) {
         self.counted += len;
         self.tables.room.count(len);
-        self.tables.tiers.get(self.place.tier).into_iter().for_each(|tier| tier.count(len));
+        self.tier().into_iter().for_each(|tier| tier.count(len));
     }
 
     pub(crate) fn tables(&self) -> &Arc<Tables> {
@@ -98,8 +126,7 @@ impl TableSpace {
     pub(crate) fn set_dropped(&self) -> bool {
         let named = self.named.swap(false, Ordering::AcqRel);
         if named && !self.going.swap(true, Ordering::AcqRel) {
-            let tier = self.tables.tiers.get(self.place.tier);
-            tier.into_iter().for_each(|tier| tier.note_going(self.counted));
+            self.tier().into_iter().for_each(|tier| tier.note_going(self.counted));
         }
         if named && frees_early(self.place.name) {
             self.memory.iter().for_each(PmExtent::plant_free);
@@ -110,6 +137,7 @@ impl TableSpace {
 
 impl Drop for TableSpace {
     fn drop(&mut self) {
+        self.expect_less(u64::MAX);
         let memory = self.memory.take();
         if *self.named.get_mut() {
             memory.into_iter().for_each(PmExtent::leave);

@@ -154,6 +154,12 @@ impl Tables {
         }
     }
 
+    /// Where files are, for messages.
+    pub(crate) fn dirs(&self) -> String {
+        let more = if self.tiers.are_several() { " and the directories of `tiers`" } else { "" };
+        format!("{}{more}", self.table_dir.dir.display())
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.table_dir.dir
     }
@@ -185,12 +191,12 @@ impl Tables {
     /// `NoSpace`, where there is none for what is written.
     pub(super) fn take_room(&self, tier: u32, len: u64, writes: Writes) -> Result<()> {
         self.room.take(len, writes).map_err(|taken| {
+            let sizes = if self.tiers.are_several() { " or sizes in tiers" } else { "" };
             let text = format!(
-                "{len} bytes more have no room: tables in {} take {taken} of {} bytes; a part is kept for work that frees \
-                 space; raise ssd_size{}, or delete keys and compact",
-                self.table_dir.dir.display(),
+                "{len} bytes more have no room: files in {} take {taken} of {} bytes; a part is kept for work that frees \
+                 space; raise ssd_size{sizes}, or delete keys and compact",
+                self.dirs(),
                 self.room.limit(),
-                if self.tiers.are_several() { " or sizes in tiers" } else { "" }
             );
             Error::new(ErrorKind::NoSpace, "compact", text)
         })?;

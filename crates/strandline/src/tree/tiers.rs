@@ -92,6 +92,8 @@ pub(crate) struct Tier {
     taken: AtomicU64,
     /// Of these, bytes of files that no edit names any more.
     going: AtomicU64,
+    /// Bytes that files which are being written there will take besides.
+    coming: AtomicU64,
     /// Bytes that the device had for files, present ones included, when it was asked last.
     device: AtomicU64,
     /// Bytes of files that were removed since the directory was synced for that.
@@ -101,8 +103,8 @@ pub(crate) struct Tier {
 impl Tier {
     fn new(dir: TierDir) -> Tier {
         let (taken, removed) = (AtomicU64::new(0), AtomicU64::new(0));
-        let going = AtomicU64::new(0);
-        Tier { dir, taken, going, device: AtomicU64::new(u64::MAX), removed }
+        let (going, coming) = (AtomicU64::new(0), AtomicU64::new(0));
+        Tier { dir, taken, going, coming, device: AtomicU64::new(u64::MAX), removed }
     }
 
     pub(crate) fn no(&self) -> u32 {
@@ -130,9 +132,29 @@ impl Tier {
         self.going.load(Relaxed)
     }
 
-    /// Bytes that more files may take.
+    /// Of the limit, bytes that no file has.
     pub(crate) fn left(&self) -> u64 {
         self.limit().saturating_sub(self.taken())
+    }
+
+    /// Bytes that files take or, of those being written, will take.
+    pub(crate) fn claimed(&self) -> u64 {
+        self.taken().saturating_add(self.coming.load(Relaxed))
+    }
+
+    /// Bytes that more files may take.
+    pub(crate) fn unclaimed(&self) -> u64 {
+        self.limit().saturating_sub(self.claimed())
+    }
+
+    /// Notes that a file being written will take so many bytes.
+    pub(super) fn claim(&self, len: u64) {
+        self.coming.fetch_add(len, Relaxed);
+    }
+
+    /// Notes that it has taken some of them, or will not.
+    pub(super) fn unclaim(&self, len: u64) {
+        self.coming.fetch_sub(len, Relaxed);
     }
 
     pub(super) fn count(&self, len: u64) {
@@ -201,7 +223,7 @@ impl Tiers {
         let (faster, slower) = self.all.split_at(site.rank.min(self.all.len() - 1));
         let open = || slower.iter().chain(faster.iter().rev()).filter(|tier| tier.is_open());
         let own = || open().filter(|tier| site.among.has(tier.no()));
-        let has_room = |tier: &&Tier| tier.left() >= len;
+        let has_room = |tier: &&Tier| tier.unclaimed() >= len;
         let found = own().find(has_room).or_else(|| open().find(has_room));
         found.or_else(|| own().chain(open()).next()).unwrap_or(&slower[0])
     }
@@ -253,6 +275,9 @@ mod tests {
         assert_eq!(*tiers.allowed(&TierSet::of(vec![0, 1, 7])), [true, false, false, false]);
         assert!(tiers.allowed(&TierSet::of(vec![1, 7])).is_empty());
         assert!(tiers.allowed(&TierSet::default()).is_empty());
+        tiers.all[0].claim(90);
+        assert_eq!((place(0, 10), place(0, 11)), (0, 2), "a file is being written there");
+        tiers.all[0].unclaim(90);
         tiers.all[2].give_back(60, 0);
         assert_eq!((tiers.all[2].left(), tiers.all[1].limit()), (100, u64::MAX));
     }

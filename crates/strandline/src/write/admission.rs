@@ -337,13 +337,18 @@ impl Engine {
             );
         }
         if let Some(tables) = full {
+            let values = tables.memory.as_ref().map_or(0, |memory| memory.values.staying());
+            let (stay, remedy) = match values {
+                0 => (String::new(), "raise ssd_size"),
+                _ => (format!("; values take {values} more there"), "raise ssd_size or pm_values"),
+            };
             let text = format!(
-                "tables in {} take {} of {} bytes, and {} are on their way from persistent memory (the rest is kept for \
-                 what frees space); delete keys, raise ssd_size or make room on the device",
-                tables.dir().display(),
+                "files in {} take {} of {} bytes, and {} are on their way from persistent memory (the rest is kept for \
+                 what frees space){stay}; delete keys, {remedy} or make room on the device",
+                tables.dirs(),
                 tables.room.taken(),
                 tables.room.limit(),
-                space.total - space.free
+                (space.total - space.free).saturating_sub(values)
             );
             return Error::new(ErrorKind::NoSpace, operation, text);
         }

@@ -180,6 +180,60 @@ fn a_full_tier_gives_values_away() {
     assert_files(&place, &db);
 }
 
+/// Tables and value files that are written side by side do not fill a tier beyond its size: each claims what it is expected to take,
+/// and a value file ends where its tier does.
+#[test]
+fn files_being_written_keep_within_a_tier() {
+    const SIZE: u64 = 200 << 10;
+    let place = place();
+    let db = place.open(tiered(&[(FAST, SIZE)]));
+    let in_fast = || db.properties().ssd.expect("tables").tiers[0].bytes;
+    let mut most = 0;
+    for i in 0..2000 {
+        db.put(key(i * 7 % 2000), noise(i, 1).repeat(8 + i as usize % 20)).expect("put");
+        while !db.work(8).expect("work").is_idle() {
+            most = in_fast().max(most);
+        }
+    }
+    assert!(most > SIZE / 2, "{most} bytes");
+    // A table has its index beside what it is cut at.
+    assert!(most < SIZE + (8 << 10), "{most} bytes");
+    assert_files(&place, &db);
+}
+
+/// Two keyspaces whose files fill each other's tiers change places by way of the tier that is free.
+#[test]
+fn keyspaces_change_full_tiers() {
+    const SIZE: u64 = 1 << 20;
+    let place = place();
+    let db = place.open(tiered(&[(FAST, SIZE), (COLD, SIZE)]));
+    let spaces = [("one", FAST), ("two", COLD)];
+    let spaces =
+        spaces.map(|(name, dir)| db.create_keyspace_with(name, within(&[dir])).expect("create"));
+    for i in 0..200 {
+        spaces.iter().for_each(|space| space.put(key(i), noise(i, 1).repeat(40)).expect("put"));
+        work(&db);
+    }
+    let compact = || {
+        spaces.iter().for_each(|space| db.compact_range(space, None, None).expect("compact"));
+        work(&db);
+    };
+    let dirs_of = |name: &str| {
+        let all = db.properties().keyspaces.into_iter().filter(|space| &*space.name == name);
+        let files = all.flat_map(|space| space.value_files);
+        files.map(|file| file.path.parent().expect("a directory").display().to_string()).collect()
+    };
+    let dirs_of = |name| -> BTreeSet<String> { dirs_of(name) };
+    compact();
+    assert_eq!((dirs_of("one"), dirs_of("two")), ([FAST.into()].into(), [COLD.into()].into()));
+    for (space, dir) in spaces.iter().zip([COLD, FAST]) {
+        space.set_options(&within(&[dir])).expect("set");
+    }
+    compact();
+    assert_eq!((dirs_of("one"), dirs_of("two")), ([COLD.into()].into(), [FAST.into()].into()));
+    assert_files(&place, &db);
+}
+
 #[test]
 fn values_follow_the_level_of_their_tables() {
     let place = place();

@@ -207,7 +207,8 @@ fn files(
     // With one directory there is nothing to tell of it.
     if !tiers.is_empty() {
         let tables = keyspace.levels.iter().flat_map(|level| &level.tables);
-        let more = tables.map(|table| [table.tier.to_string(), table.reads.to_string()]);
+        let more =
+            tables.map(|table| [tier_text(table.pm_at, table.tier), table.reads.to_string()]);
         let more = std::iter::once(["tier", "reads"].map(String::from)).chain(more);
         rows.iter_mut().zip(more).for_each(|(row, more)| row.extend(more));
     }
@@ -234,7 +235,7 @@ fn value_files(
     }));
     if !tiers.is_empty() {
         let more = keyspace.value_files.iter();
-        let more = more.map(|file| [file.tier.to_string(), file.reads.to_string()]);
+        let more = more.map(|file| [tier_text(file.pm_at, file.tier), file.reads.to_string()]);
         let more = std::iter::once(["tier", "reads"].map(String::from)).chain(more);
         rows.iter_mut().zip(more).for_each(|(row, more)| row.extend(more));
     }
@@ -280,11 +281,20 @@ fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
     })
 }
 
+/// The tier of what is a file; what lies in persistent memory, at `pm_at`, is in none.
+fn tier_of(pm_at: Option<u64>, tier: u32) -> Option<u32> {
+    if pm_at.is_some() { None } else { Some(tier) }
+}
+
+fn tier_text(pm_at: Option<u64>, tier: u32) -> String {
+    tier_of(pm_at, tier).map_or_else(|| "-".into(), |tier| tier.to_string())
+}
+
 fn value_file_json(file: &ValueFileProperties) -> Value {
     json!({
         "id": file.id,
         "path": file.path.display().to_string(),
-        "tier": file.tier,
+        "tier": tier_of(file.pm_at, file.tier),
         "reads": file.reads,
         "pm_at": file.pm_at,
         "bytes": file.bytes,
@@ -310,7 +320,7 @@ fn table_json(table: &TableProperties, form: Form) -> Value {
     json!({
         "id": table.id,
         "path": table.path.display().to_string(),
-        "tier": table.tier,
+        "tier": tier_of(table.pm_at, table.tier),
         "reads": table.reads,
         "pm_at": table.pm_at,
         "bytes": table.bytes,

@@ -200,6 +200,14 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
     ])
 }
 
+/// What lies in persistent memory, of what may: an earlier open may have allowed more.
+fn share(bytes: u64, limit: u64) -> String {
+    match (bytes, limit) {
+        (1.., 0) => format!("{}, leaving: this open allows none", both(bytes)),
+        _ => format!("{} of {}", both(bytes), both(limit)),
+    }
+}
+
 fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), Failure> {
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     out.line("levels")?;
@@ -220,8 +228,8 @@ fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), F
     out.rows(&[
         ("  directory", ssd.dir.display().to_string()),
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
-        (in_memory, format!("{} of {}", both(ssd.pm_bytes), both(ssd.pm_limit))),
-        (values, format!("{} of {}", both(ssd.pm_value_bytes), both(ssd.pm_value_limit))),
+        (in_memory, share(ssd.pm_bytes, ssd.pm_limit)),
+        (values, share(ssd.pm_value_bytes, ssd.pm_value_limit)),
         ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
         (
             "  looked up",

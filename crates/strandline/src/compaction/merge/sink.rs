@@ -19,7 +19,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::FileSite;
+use crate::tree::tiers::{FileSite, Tier};
 
 /// Bytes that a file is handed at once.
 const BUFFER: usize = 1 << 20;
@@ -59,6 +59,8 @@ pub(crate) struct TableSink {
     outgrew: bool,
     /// Where it was to go.
     belongs: FileTier,
+    /// Bytes that were expected.
+    expected: u64,
     /// Bytes that the file has.
     written: u64,
     buffer: Vec<u8>,
@@ -105,15 +107,16 @@ impl TableSink {
         };
         let place = FilePlace { tier: in_tier, name };
         let space = TableSpace::file(tables, place);
-        let to = match room.filter(has_room) {
-            Some(room) => To::Memory(Arc::clone(room), memory),
-            None => To::File(tables.create(place)?),
+        let (space, to) = match room.filter(has_room) {
+            Some(room) => (space, To::Memory(Arc::clone(room), memory)),
+            None => (space.expecting(expected), To::File(tables.create(place)?)),
         };
         Ok(TableSink {
             tables: Arc::clone(tables),
             place,
             space,
             belongs: to_tier,
+            expected,
             written: 0,
             buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
             to,
@@ -143,6 +146,20 @@ impl TableSink {
             To::File(_) => self.outgrew,
             To::Memory(room, _) => len > room.len_max(),
         }
+    }
+
+    /// Whether more bytes belong in another file: those that were expected are written, its tier has no more, and another has.
+    pub(crate) fn fills_tier(&self) -> bool {
+        let (To::File(_), FileTier::Site(site)) = (&self.to, &self.belongs) else { return false };
+        let tiers = &self.tables.tiers;
+        if !tiers.are_several() || self.buffer.len() < self.space.coming() as usize {
+            return false;
+        }
+        let is_full = |tier: &Tier| tier.unclaimed() < (2 * BUFFER) as u64;
+        let other = tiers.place(site, self.expected);
+        tiers.get(self.place.tier).is_some_and(is_full)
+            && other.no() != self.place.tier
+            && other.unclaimed() >= self.expected
     }
 
     /// What the table looks like that is as `options` in a file.
@@ -189,6 +206,7 @@ impl TableSink {
             return Err(full);
         }
         let mut space = TableSpace::file(&self.tables, place);
+        space = space.expecting(self.space.coming());
         space.take(self.written + self.buffer.len() as u64, self.writes)?;
         let mut to = self.tables.create(place)?;
         let mut sum = Sum::default();
@@ -243,6 +261,7 @@ impl TableSink {
         {
             file.sync()?;
         }
+        self.space.expect_less(u64::MAX);
         Ok(WrittenTable { sum, space: self.space })
     }
 }
@@ -280,6 +299,7 @@ mod tests {
     use crate::tree::memory::{PmPercent, PmRooms};
     use crate::tree::room::FileRoom;
     use crate::tree::tables::TableDir;
+    use crate::tree::tiers::{OWN, TierDir};
 
     const ZONE: u64 = 4096;
 
@@ -370,5 +390,50 @@ mod tests {
         assert!(fit > 8, "{fit}");
         let memory = &free.memory.as_ref().expect("memory").tables;
         assert!(!memory.has_room(1, Writes::Levels), "what must stay free does");
+    }
+
+    /// Files in directories that take so many bytes each, in the tier that they belong in or another.
+    fn begin(tables: &Arc<Tables>, expected: u64) -> TableSink {
+        let options = SinkOptions {
+            tier: OutputTier::Ssd,
+            to: FileTier::Site(FileSite::default()),
+            expected,
+            writes: Writes::Levels,
+            memory: Writes::Levels,
+            rate: None,
+        };
+        TableSink::new(tables, FileName::Values(tables.take_id()), options).expect("begins")
+    }
+
+    #[test]
+    fn files_that_are_being_written_have_what_they_will_take() {
+        let fs: Arc<dyn Fs> = Arc::new(Memory::default());
+        let dir = |no: u32, size| {
+            let at = TableDir { fs: Arc::clone(&fs), dir: format!("/{no}").into() };
+            fs.create_dir_all(&at.dir).expect("directory");
+            TierDir { no, size, ..TierDir::own(at) }
+        };
+        let dirs = vec![dir(1, 250), dir(OWN, 0)];
+        let own = dirs[1].at.clone();
+        let tables = Tables::new(own, FileRoom::unlimited(), StoreCache::own(0)).with_tiers(dirs);
+        let tables = Arc::new(tables);
+        let fast = || tables.tiers.get(1).expect("a tier");
+        let tier = |sink: &TableSink| sink.space.place().tier;
+        let (mut first, second) = (begin(&tables, 100), begin(&tables, 150));
+        let third = begin(&tables, 100);
+        assert_eq!((tier(&first), tier(&second), tier(&third)), (1, 1, OWN));
+        assert_eq!((fast().unclaimed(), fast().left()), (0, 250));
+        drop(second);
+        assert_eq!(fast().unclaimed(), 150, "one that ends unwritten takes nothing");
+        first.append(&[1; 60]).expect("append");
+        assert!(!first.fills_tier(), "it may take what was expected");
+        let whole = first.end().expect("end");
+        assert_eq!((fast().unclaimed(), fast().left()), (190, 190), "no more than it has");
+        let mut longer = begin(&tables, 100);
+        longer.append(&[1; 100]).expect("append");
+        assert!(longer.fills_tier(), "what comes then goes to another tier");
+        drop((whole, third, longer));
+        tables.remove_dead().expect("remove");
+        assert_eq!((fast().unclaimed(), fast().left()), (250, 250));
     }
 }

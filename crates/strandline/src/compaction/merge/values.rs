@@ -163,7 +163,7 @@ impl ValueOutput {
             let outgrows = open.sink().is_too_long(open.len_with(coming as u64));
             // Where it counts for a zone anyway, it fills one.
             let long = open.len() >= self.merge.file_bytes && !open.sink().is_for_memory();
-            long || !open.is_empty() && outgrows
+            long || !open.is_empty() && (outgrows || open.sink().fills_tier())
         };
         if self.open.as_ref().is_some_and(is_full) {
             self.end_file()?;

@@ -124,6 +124,8 @@ impl Plan<'_> {
                 continue;
             }
             let mut giving = Giving { there: self.coldest_first(rank), next: 0 };
+            // Those that are not to lie there themselves first.
+            giving.there.sort_by_key(|at| self.files[*at].may(rank));
             for at in &strays {
                 let FileFacts { bytes, busy, .. } = self.files[*at];
                 if busy || !self.files[*at].may(rank) {
@@ -201,7 +203,7 @@ impl Plan<'_> {
             if file.busy || !gives_way(file) {
                 continue;
             }
-            if let Some(to) = below(&tiers, file, Below::Own) {
+            if let Some(to) = below(&tiers, file, Below::Own).or_else(|| aside(&tiers, file)) {
                 shift(&mut tiers, file, to);
                 going.push((*at, to));
             }
@@ -249,6 +251,14 @@ fn below(tiers: &[TierFacts], file: &FileFacts<'_>, which: Below) -> Option<usiz
         Below::Own => slower.find(stays),
         Below::Any => slower.find(room),
     }
+}
+
+/// Where a file waits that lies where it is not to lie: in any tier with room, a slower one rather. So keyspaces can change full
+/// tiers with each other.
+fn aside(tiers: &[TierFacts], file: &FileFacts<'_>) -> Option<usize> {
+    let takes = |rank: &usize| *rank != file.rank && tiers[*rank].takes(file.bytes);
+    let any = || (file.rank + 1..tiers.len()).chain(0..file.rank).find(takes);
+    if file.may(file.rank) { None } else { any() }
 }
 
 #[cfg(test)]
@@ -378,6 +388,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn keyspaces_change_full_tiers_with_each_other() {
+        let only: [&[bool]; 3] =
+            [&[true, false, false], &[false, true, false], &[false, false, true]];
+        let full_at = |full: [usize; 2]| {
+            [0, 1, 2].map(|rank| tier(1000, if full.contains(&rank) { 800 } else { 0 }))
+        };
+        for [one, other] in [[0, 1], [1, 2], [2, 0]] {
+            let mut tiers = full_at([one, other]);
+            let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };
+            let mut files = [[of(one, other); 8], [of(other, one); 8]].concat();
+            for _ in 0..8 {
+                for TierMove { file, to } in plan_moves(&tiers, &files) {
+                    tiers[files[file].rank].taken -= 100;
+                    tiers[to].taken += 100;
+                    files[file].rank = to;
+                }
+            }
+            assert!(files.iter().all(|file| file.may(file.rank)), "{one} and {other}: {files:?}");
+        }
+        let none_free = [tier(1000, 800), tier(1000, 800), tier(1000, 850)];
+        let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };
+        assert_eq!(first_move(&none_free, &[of(0, 1), of(1, 0)]), None, "nowhere to wait");
     }
 
     #[test]

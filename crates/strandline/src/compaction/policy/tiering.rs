@@ -27,6 +27,7 @@ const READ_SHARE: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TierFacts {
     pub limit: u64,
+    /// Bytes that files have, or will have once they are written.
     pub taken: u64,
     /// Of these, bytes of files that go with their last readers.
     pub going: u64,
