@@ -367,6 +367,10 @@ mod tests {
         assert_eq!(load(&[]), Load { filling: Filling::Half, draw: Draw::Uniform });
         let other = Load { filling: Filling::Random, draw: Draw::Zipf };
         assert_eq!(load(&["--filling=random", "--draw=zipf"]), other);
+        let (_, fill) = stages::find("disk-fill", 1, 100).unwrap();
+        assert_eq!(other.of(fill), Load { filling: Filling::Random, draw: Draw::Uniform });
+        let (_, overwrite) = stages::find("disk-overwrite", 1, 100).unwrap();
+        assert_eq!(other.of(overwrite), other);
         let apart = parse(&["--rivals=strandline-apart-130,rocksdb-blob-unforced"]).unwrap();
         assert_eq!(apart.rivals.len(), 2);
         // A number of rivals makes no page.

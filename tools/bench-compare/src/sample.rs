@@ -3,7 +3,7 @@
 use crate::data::Filling;
 use crate::draw::Draw;
 use crate::promise::Promise;
-use crate::stages::{Case, Place, Stage};
+use crate::stages::{Case, Place, Stage, Work};
 use crate::work::Measured;
 
 /// What one engine did in one run of one benchmark.
@@ -36,6 +36,14 @@ pub struct Load {
     pub filling: Filling,
     /// How keys are drawn.
     pub draw: Draw,
+}
+
+impl Load {
+    /// What of it counts in `case`: a fill has each key once, however others are drawn.
+    pub fn of(self, case: &Case) -> Load {
+        let draw = if case.work == Work::Fill { Draw::Uniform } else { self.draw };
+        Load { draw, ..self }
+    }
 }
 
 /// A benchmark among all.

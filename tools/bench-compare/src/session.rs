@@ -24,7 +24,7 @@ pub fn run(
 ) -> Result<()> {
     let cases = flags.cases(stage);
     let Some(first) = cases.first() else { return Ok(()) };
-    let first = sample::key(stage, first, flags.load);
+    let first = sample::key(stage, first, flags.load.of(first));
     let name = first.shown();
     let offering = |maker: &&&Maker| cases.iter().any(|case| (maker.offers)(stage, case));
     let mut makers = vec![OURS];
