@@ -16,7 +16,7 @@ pub(super) const MAKER: Maker = Maker {
                disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync; value_files_min 0",
     has_log: true,
     offers: |_, _| true,
-    open: |setup| open(setup, Values::Together),
+    open: |setup| open(setup, ValueFiles::Off),
 };
 
 pub(super) const APART: Maker = Maker {
@@ -25,38 +25,36 @@ pub(super) const APART: Maker = Maker {
     settings: "as strandline, and value_files_min 512, value_space 150 (default)",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, Values::Apart { space: 150 }),
+    open: |setup| open(setup, ValueFiles::Space(150)),
 };
 
 pub(super) const APART_130: Maker = Maker {
     name: "strandline-apart-130",
     settings: "as strandline-apart, and value_space 130",
-    open: |setup| open(setup, Values::Apart { space: 130 }),
+    open: |setup| open(setup, ValueFiles::Space(130)),
     ..APART
 };
 
 pub(super) const APART_155: Maker = Maker {
     name: "strandline-apart-155",
     settings: "as strandline-apart, and value_space 155",
-    open: |setup| open(setup, Values::Apart { space: 155 }),
+    open: |setup| open(setup, ValueFiles::Space(155)),
     ..APART
 };
 
 pub(super) const APART_200: Maker = Maker {
     name: "strandline-apart-200",
     settings: "as strandline-apart, and value_space 200",
-    open: |setup| open(setup, Values::Apart { space: 200 }),
+    open: |setup| open(setup, ValueFiles::Space(200)),
     ..APART
 };
 
-/// Where values lie.
+/// Whether values lie apart from their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
-    Together,
-    Apart {
-        /// `value_space`.
-        space: u32,
-    },
+enum ValueFiles {
+    Off,
+    /// With this `value_space`.
+    Space(u32),
 }
 
 struct Ours {
@@ -74,7 +72,7 @@ enum Rest {
     Tables,
 }
 
-fn open(setup: &Setup<'_>, values: Values) -> Result<Box<dyn Engine>> {
+fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     let dram = setup.dram;
     let sync = match setup.survives {
         Survives::Power => WalSync::Always,
@@ -86,7 +84,7 @@ fn open(setup: &Setup<'_>, values: Values) -> Result<Box<dyn Engine>> {
         .wal_sync(sync)
         .value_files_min(0)
         .ssd_direct(setup.direct);
-    if let Values::Apart { space } = values {
+    if let ValueFiles::Space(space) = values {
         options = options.value_files_min(LONG_VALUE as u64).value_space(space);
     }
     if let Some(cache) = dram.block_cache {
