@@ -12,7 +12,7 @@ pub const BLOCK: u64 = 4096;
 pub const KEY: usize = 16;
 /// Bytes of the buffer that values are cut from.
 const BUFFER: usize = 1 << 20;
-/// Bytes that the buffer is made of, each half random and then repeated: values compress to half.
+/// Bytes that a buffer of [`Filling::Half`] is made of.
 const PIECE: usize = 100;
 /// Bytes of a value before its filling: key number, then generation.
 const HEAD: usize = 12;
@@ -26,6 +26,50 @@ pub enum Spread {
     Hashed,
 }
 
+/// How values are filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Filling {
+    /// Pieces whose second half repeats the first: values compress to half.
+    #[default]
+    Half,
+    /// Random bytes, which do not compress.
+    Random,
+}
+
+impl Filling {
+    /// All of them.
+    pub const ALL: [Filling; 2] = [Filling::Half, Filling::Random];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Filling::Half => "half",
+            Filling::Random => "random",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Filling> {
+        Filling::ALL.into_iter().find(|filling| filling.name() == name)
+    }
+
+    /// At least `len` bytes.
+    fn bytes(self, len: usize) -> Vec<u8> {
+        let (mut rng, mut bytes) = (Rng::new(301), Vec::with_capacity(len + PIECE));
+        while bytes.len() < len {
+            match self {
+                Filling::Half => {
+                    let start = bytes.len();
+                    bytes.extend((0..PIECE / 2).map(|_| b' ' + rng.below(95) as u8));
+                    bytes.extend_from_within(start..);
+                }
+                Filling::Random => bytes.extend_from_slice(&rng.next().to_le_bytes()),
+            }
+        }
+        bytes
+    }
+}
+
 /// Keys and values of one size.
 #[derive(Debug)]
 pub struct Data {
@@ -36,15 +80,9 @@ pub struct Data {
 
 impl Data {
     /// Values of `value_size` bytes, at least 12.
-    pub fn new(spread: Spread, value_size: usize) -> Data {
+    pub fn new(spread: Spread, filling: Filling, value_size: usize) -> Data {
         let value_size = value_size.max(HEAD);
-        let (mut rng, mut buffer) = (Rng::new(301), Vec::with_capacity(BUFFER + PIECE));
-        while buffer.len() < BUFFER + value_size {
-            let start = buffer.len();
-            buffer.extend((0..PIECE / 2).map(|_| b' ' + rng.below(95) as u8));
-            buffer.extend_from_within(start..);
-        }
-        Data { spread, value_size, buffer }
+        Data { spread, value_size, buffer: filling.bytes(BUFFER + value_size) }
     }
 
     /// Whether keys follow each other as their numbers do.
@@ -138,6 +176,13 @@ impl Model {
         self.0[number as usize].store(generation, Ordering::Release);
     }
 
+    /// The generation that all numbers have, if it is one.
+    pub fn same(&self) -> Option<u32> {
+        let first = self.get(0);
+        let mut all = self.0.iter().map(|generation| generation.load(Ordering::Acquire));
+        all.all(|generation| generation == first).then_some(first)
+    }
+
     /// How many numbers have a value.
     pub fn present(&self) -> u64 {
         self.0.iter().filter(|generation| generation.load(Ordering::Acquire) > 0).count() as u64
@@ -151,7 +196,7 @@ mod tests {
     #[test]
     fn keys_and_values_tell_their_number() {
         for spread in [Spread::Dense, Spread::Hashed] {
-            let data = Data::new(spread, 100);
+            let data = Data::new(spread, Filling::Random, 100);
             let (mut key, mut value) = (Vec::new(), Vec::new());
             for number in [0, 1, 255, 1 << 33] {
                 data.key(number, &mut key);
@@ -166,5 +211,46 @@ mod tests {
                 assert_ne!(present, key);
             }
         }
+    }
+
+    #[test]
+    fn values_compress_as_their_filling_says() {
+        let random = Data::new(Spread::Dense, Filling::Random, 64 << 10);
+        let half = Data::new(Spread::Dense, Filling::Half, 64 << 10);
+        for (data, wanted) in [(half, 50..53), (random, 100..102)] {
+            let (mut value, mut bytes) = (Vec::new(), 0);
+            for number in 0..10 {
+                data.value(number, 1, &mut value);
+                bytes += compressed(&value);
+            }
+            let percent = bytes * 100 / (10 * value.len());
+            assert!(wanted.contains(&percent), "{percent} %");
+        }
+        assert_eq!(Filling::ALL.map(|one| Filling::named(one.name())), Filling::ALL.map(Some));
+    }
+
+    /// Bytes of `value` where each run of eight or more that stood there before is two: what a compressor finds.
+    fn compressed(value: &[u8]) -> usize {
+        let mut seen = std::collections::HashMap::new();
+        let (mut at, mut bytes) = (0, 0);
+        while at < value.len() {
+            let known = value.get(at..at + 8).and_then(|run| seen.insert(run, at));
+            let len = known.map_or(0, |before| {
+                let pairs = value[before..].iter().zip(&value[at..]);
+                pairs.take_while(|(old, new)| old == new).count()
+            });
+            at += len.max(1);
+            bytes += if len > 0 { 2 } else { 1 };
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_model_knows_whether_all_are_alike() {
+        let model = Model::new(3);
+        (0..3).for_each(|number| model.set(number, 2));
+        assert_eq!(model.same(), Some(2));
+        model.set(1, 3);
+        assert_eq!(model.same(), None);
     }
 }

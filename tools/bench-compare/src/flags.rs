@@ -5,25 +5,39 @@ use std::time::Duration;
 
 use strandline::parse_size;
 
-use crate::data::Spread;
+use crate::data::{Filling, Spread};
 use crate::dram::Sizes;
-use crate::engines::{Maker, RIVALS, Result};
-use crate::stages::{self, Case, Place, Stage};
+use crate::draw::Draw;
+use crate::engines::{self, Maker, RIVALS, Result};
+use crate::sample::Load;
+use crate::stages::{self, Case, Place, Prepared, Stage};
 
 /// Name, value and meaning of each flag.
 const TABLE: &[(&str, &str, &str)] = &[
-    ("only", "names", "benchmarks to run, by the begin of their names: --only=fill,readrandom-pm"),
+    (
+        "only",
+        "names",
+        "benchmarks to run, by the begin of their names: --only=fill,readrandom-pm (default: all but disk-worn)",
+    ),
     (
         "group",
         "names",
         "groups to run: disk, where all engines use the same disk and memory; tmpfs, where all are in memory; split, which is \
          not on equal terms (default: all)",
     ),
-    ("values", "bytes", "sizes of values to run: 100, 1024 or both, which is the default"),
+    ("values", "bytes", "sizes of values to run, of 100,1024,16K,64K (default: 100,1024)"),
+    ("filling", "form", "values that compress to half (half, default) or not at all (random)"),
+    (
+        "draw",
+        "form",
+        "how keys of overwrites and reads are drawn: uniform (default) or zipf, with an exponent of 0.99, hot keys all over",
+    ),
     (
         "rivals",
         "names",
-        "engines to compare with: strandline-apart,rocksdb,rocksdb-recycle,rocksdb-blob,fjall,redb,lmdb (default: all)",
+        "engines to compare with (default: rocksdb,rocksdb-recycle,fjall,redb,lmdb). With values apart from their keys: \
+         strandline-apart, the same with another value_space (strandline-apart-130, -155, -200), rocksdb-blob and \
+         rocksdb-blob-unforced",
     ),
     ("runs", "count", "runs of each benchmark on each engine, in turns (default: 3)"),
     (
@@ -75,6 +89,9 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("help", "", "this text"),
 ];
 
+/// Sizes of values that run where none is asked for: those of the page.
+const SIZES: [usize; 2] = [100, 1024];
+
 /// A page is made of so many runs at least.
 pub const LEAST_RUNS: usize = 3;
 
@@ -96,6 +113,8 @@ pub struct Flags {
     pub duration: Duration,
     /// How keys look.
     pub spread: Spread,
+    /// How values are filled, and keys drawn.
+    pub load: Load,
     /// Folder of stores on disk.
     pub disk: PathBuf,
     /// Control group for groups of runs; in the process of a run, its own.
@@ -128,6 +147,7 @@ impl Default for Flags {
             seconds: Duration::from_secs(2),
             duration: Duration::from_secs(30),
             spread: Spread::Dense,
+            load: Load::default(),
             disk: std::env::temp_dir(),
             group: None,
             seed: 301,
@@ -164,7 +184,8 @@ impl Flags {
             return Err("--report tells what is in a file: name it with --into=FILE".into());
         }
         let partial = !self.only.is_empty() || !self.values.is_empty();
-        let all = !partial && self.rivals.len() == RIVALS.len();
+        let runs = |rival: &&Maker| self.rivals.iter().any(|maker| maker.name == rival.name);
+        let all = !partial && RIVALS.iter().all(runs);
         match self.docs {
             true if !self.report && self.runs < LEAST_RUNS => {
                 Err(format!("--write-docs needs at least {LEAST_RUNS} runs: --runs={LEAST_RUNS}"))
@@ -185,10 +206,7 @@ impl Flags {
         match name {
             "only" => self.only = benchmarks(value)?,
             "group" => self.places = value.split(',').map(place).collect::<Option<_>>()?,
-            "values" => {
-                self.values =
-                    value.split(',').map(|size| size.parse().ok()).collect::<Option<_>>()?
-            }
+            "values" => self.values = value.split(',').map(size).collect::<Option<_>>()?,
             "rivals" => self.rivals = value.split(',').map(rival).collect::<Option<_>>()?,
             "runs" => self.runs = value.parse().ok().filter(|runs| *runs > 0)?,
             "memory" => self.sizes.memory = parse_size(value).filter(|size| *size >= 8 << 20)?,
@@ -197,6 +215,8 @@ impl Flags {
             "duration" => self.duration = seconds()?,
             "keys" if value == "dense" => self.spread = Spread::Dense,
             "keys" if value == "hashed" => self.spread = Spread::Hashed,
+            "filling" => self.load.filling = Filling::named(value)?,
+            "draw" => self.load.draw = Draw::named(value)?,
             "disk" => self.disk = Some(PathBuf::from(value)).filter(|folder| folder.is_dir())?,
             "cgroup" => {
                 self.group = Some(PathBuf::from(value)).filter(|group| group.is_dir()).map(Some)?
@@ -226,9 +246,11 @@ impl Flags {
     /// The benchmarks of `stage` that were asked for.
     pub fn cases(&self, stage: &'static Stage) -> Vec<&'static Case> {
         let placed = self.places.contains(&stage.place);
-        let sized = self.values.is_empty() || self.values.contains(&stage.value_size);
-        let named = |case: &&'static Case| {
-            self.only.is_empty() || self.only.iter().any(|only| case.name.starts_with(only))
+        let sizes = if self.values.is_empty() { &SIZES[..] } else { &self.values };
+        let sized = sizes.contains(&stage.value_size);
+        let named = |case: &&'static Case| match self.only.is_empty() {
+            true => stage.prepared != Prepared::Worn,
+            false => self.only.iter().any(|only| case.name.starts_with(only)),
         };
         stage.cases.iter().filter(|_| placed && sized).filter(named).collect()
     }
@@ -258,7 +280,13 @@ impl Flags {
 }
 
 fn rival(name: &str) -> Option<&'static Maker> {
-    RIVALS.iter().copied().find(|maker| maker.name == name)
+    engines::rivals().find(|maker| maker.name == name)
+}
+
+/// A size of values that some benchmark has.
+fn size(value: &str) -> Option<usize> {
+    let size = usize::try_from(parse_size(value)?).ok()?;
+    stages::all().any(|stage| stage.value_size == size).then_some(size)
 }
 
 fn place(name: &str) -> Option<Place> {
@@ -301,6 +329,9 @@ mod tests {
             "--rivals=sled",
             "--only=writerandom",
             "--keys=sparse",
+            "--values=77",
+            "--filling=zeros",
+            "--draw=latest",
             "--group=network",
             "--cgroup=/nowhere/at/all",
             "runs",
@@ -312,6 +343,39 @@ mod tests {
             let with_file = parse(&[&format!("--{name}"), "--into=file"]);
             assert!(value.is_empty() == with_file.is_ok() || *name == "into", "{name}");
         }
+    }
+
+    #[test]
+    fn what_takes_long_runs_where_it_is_asked_for() {
+        let runs = |args: &[&str], name: &str, value_size: usize| {
+            let flags = parse(args).unwrap();
+            let mut stages = stages::all().filter(|stage| stage.value_size == value_size);
+            stages.any(|stage| flags.cases(stage).iter().any(|case| case.name == name))
+        };
+        assert!(runs(&[], "disk-fill", 1024) && !runs(&[], "disk-fill", 16 << 10));
+        assert!(runs(&["--values=16K,64K"], "disk-fill", 16 << 10));
+        assert!(!runs(&["--only=disk-fill"], "disk-fill", 64 << 10));
+        assert!(!runs(&[], "disk-worn-scan", 1024));
+        assert!(!runs(&["--values=1024"], "disk-worn-scan", 1024));
+        assert!(runs(&["--only=disk-worn"], "disk-worn-scan", 100));
+        assert!(runs(&["--only=disk-worn", "--values=65536"], "disk-worn-get", 64 << 10));
+    }
+
+    #[test]
+    fn values_and_draws_are_as_asked_for() {
+        let load = |args: &[&str]| parse(args).unwrap().load;
+        assert_eq!(load(&[]), Load { filling: Filling::Half, draw: Draw::Uniform });
+        let other = Load { filling: Filling::Random, draw: Draw::Zipf };
+        assert_eq!(load(&["--filling=random", "--draw=zipf"]), other);
+        let (_, fill) = stages::find("disk-fill", 1, 100).unwrap();
+        assert_eq!(other.of(fill), Load { filling: Filling::Random, draw: Draw::Uniform });
+        let (_, overwrite) = stages::find("disk-overwrite", 1, 100).unwrap();
+        assert_eq!(other.of(overwrite), other);
+        let apart = parse(&["--rivals=strandline-apart-130,rocksdb-blob-unforced"]).unwrap();
+        assert_eq!(apart.rivals.len(), 2);
+        // A number of rivals makes no page.
+        let others = "--rivals=strandline-apart,strandline-apart-200,rocksdb,rocksdb-blob,fjall";
+        assert!(parse(&["--write-docs", others]).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::engines::Result;
 use crate::limits::Limits;
 use crate::sample::{CaseKey, Sample};
-use crate::{stages, wire};
+use crate::wire;
 
 /// One command.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,11 +68,8 @@ impl Kept {
         }
         let last = self.commands.len().checked_sub(1)?;
         if let Some(failure) = value.get("failure") {
-            let case = &value["of"];
-            let (threads, size) = (case[1].as_u64()? as usize, case[2].as_u64()? as usize);
-            let (_, found) = stages::find(case[0].as_str()?, threads, size)?;
             let text = failure.as_str()?.to_string();
-            self.failures.push((last, (found.name, threads, size), text));
+            self.failures.push((last, wire::to_key(&value["of"])?, text));
         } else {
             self.samples.push((last, wire::to_sample(value)?));
         }
@@ -95,7 +92,7 @@ impl Kept {
 
     /// Adds what failed in `case` of the newest command.
     pub fn fail(&mut self, case: CaseKey, text: String) -> Result<()> {
-        self.write(&json!({ "failure": text, "of": [case.0, case.1, case.2] }))?;
+        self.write(&json!({ "failure": text, "of": wire::of_key(case) }))?;
         self.failures.push((self.commands.len().saturating_sub(1), case, text));
         Ok(())
     }
@@ -151,7 +148,10 @@ fn to_command(value: &Value) -> Option<Command> {
 mod tests {
     use super::*;
     use crate::crew::Rate;
+    use crate::draw::Draw;
     use crate::promise::Promise;
+    use crate::sample::Load;
+    use crate::stages;
     use crate::work::Measured;
 
     fn sample(name: &str, ops: u64) -> Sample {
@@ -161,6 +161,7 @@ mod tests {
             run: 0,
             stage,
             case,
+            load: Load::default(),
             keys: 1,
             promise: Promise::Synced,
             durability: "synced".into(),
@@ -189,6 +190,16 @@ mod tests {
         let ops: Vec<_> =
             kept.samples.iter().map(|(no, sample)| (*no, sample.measured.rate.ops)).collect();
         assert_eq!((ops, kept.failures.len()), (vec![(0, 2), (1, 3)], 0));
+        // Drawn otherwise it is another benchmark.
+        let skewed = Load { draw: Draw::Zipf, ..Load::default() };
+        let mut kept = Kept::open(Some(path.clone())).unwrap();
+        kept.begin(command("third")).unwrap();
+        kept.add(Sample { load: skewed, ..sample("disk-sync", 4) }).unwrap();
+        let kept = Kept::open(Some(path.clone())).unwrap().newest();
+        let loads: Vec<_> =
+            kept.samples.iter().map(|(no, sample)| (*no, sample.load.draw)).collect();
+        let wanted = [(0, Draw::Uniform), (1, Draw::Uniform), (2, Draw::Zipf)];
+        assert_eq!(loads, wanted);
         std::fs::write(&path, "{}\n").unwrap();
         assert!(Kept::open(Some(path)).unwrap_err().contains("line 1"));
     }

@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bench::scratch::MEMORY;
 
+use crate::data::Filling;
 use crate::dram::{LONG, SPILL, Sizes};
+use crate::draw::Draw;
 use crate::flags::Flags;
 use crate::stages::{Fit, Place};
 
@@ -23,6 +25,8 @@ pub fn facts(flags: &Flags) -> Vec<(String, String)> {
         ("stores on disk", mount(&flags.disk)),
         ("memory and data of a store on disk", on_disk(&flags.sizes)),
         ("data of a store in tmpfs", bytes(flags.sizes.data)),
+        ("values", values(flags.load.filling).into()),
+        ("keys of overwrites and reads", draws(flags.load.draw).into()),
         ("memory is measured by", by(flags)),
         ("files of stores on disk", CACHES.into()),
         ("load of others at the begin", read("/proc/loadavg")),
@@ -45,6 +49,20 @@ fn on_disk(sizes: &Sizes) -> String {
         of(Fit::Pool),
         sizes.dram(Place::Disk, Fit::Commits).total.map_or_else(String::new, bytes)
     )
+}
+
+fn values(filling: Filling) -> &'static str {
+    match filling {
+        Filling::Half => "compress to half",
+        Filling::Random => "do not compress",
+    }
+}
+
+fn draws(draw: Draw) -> &'static str {
+    match draw {
+        Draw::Uniform => "uniform",
+        Draw::Zipf => "zipf, exponent 0.99, hot keys all over",
+    }
 }
 
 fn bytes(bytes: u64) -> String {

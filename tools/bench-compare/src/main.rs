@@ -8,8 +8,8 @@
 //! | [`session`], [`child`], [`turn`] | runs them on the engines in turns; a process for each; what it does |
 //! | [`work`], [`crew`], [`slices`] | what threads do, counted and timed; in turn with bare loops |
 //! | [`sample`], [`wire`], [`kept`] | what was found; what a child tells; a file to which several commands add |
-//! | [`measure`], [`ground`] | times, bytes and memory; whether a disk is one, and its cache dropped |
-//! | [`data`], [`verify`] | keys and values that follow from a number; comparing every answer |
+//! | [`mod@measure`], [`ground`] | times, bytes and memory; whether a disk is one, and its cache dropped |
+//! | [`data`], [`draw`], [`verify`] | keys and values that follow from a number; which numbers come; comparing every answer |
 //! | [`limits`], [`machine`] | what the machine allows and is |
 //! | [`report`], [`figures`] | table, JSON, page; how numbers are written |
 #![deny(unsafe_code)]
@@ -18,6 +18,7 @@ mod child;
 mod crew;
 mod data;
 mod dram;
+mod draw;
 mod engines;
 mod figures;
 mod flags;

@@ -17,6 +17,8 @@ const PATIENCE_PAGES: Duration = Duration::from_secs(20);
 const SLICE: Duration = Duration::from_secs(1);
 /// Of so many reads from memory one is timed: the clock costs as much as a part of one. The same with puts of a fill.
 const OPS_A_TIME: u32 = 16;
+/// With longer values all are: they take longer, and there are few.
+const SHORT: usize = 4096;
 /// Of the blocks of cold data so many parts may be read. Engines that compress keep two blocks in one of the disk's.
 const COLD_PART: u64 = 16;
 /// Of the reads of cold data one in so many comes before those that count: it opens tables.
@@ -58,11 +60,12 @@ pub fn slices(flags: &Flags, stage: &Stage, case: &Case) -> Option<Slice> {
 }
 
 /// Which operations are timed.
-pub fn timing(place: Place, case: &Case) -> Timing {
+pub fn timing(stage: &Stage, case: &Case) -> Timing {
     match case.work {
         Work::Steady => Timing::Every(1),
-        _ if place != Place::Disk => Timing::Off,
+        _ if stage.place != Place::Disk => Timing::Off,
         Work::Commit(_) | Work::Scan => Timing::Every(1),
+        _ if stage.value_size > SHORT => Timing::Every(1),
         _ if case.cache == PageCache::Used || case.work == Work::Fill => Timing::Every(OPS_A_TIME),
         _ => Timing::Every(1),
     }
@@ -73,8 +76,9 @@ pub fn owes(work: Work) -> bool {
     matches!(work, Work::Fill | Work::Steady | Work::GetWhilePut(_))
 }
 
-/// Whether so little is read that the system's cache stays cold.
+/// Whether so little is read that the system's cache stays cold. What goes past it may read as long as there is time.
 fn stays_cold(stage: &Stage, case: &Case) -> bool {
     let reads = matches!(case.work, Work::Get | Work::GetAbsent | Work::Scan);
-    stage.place == Place::Disk && reads && case.cache != PageCache::Used
+    let cold = matches!(case.cache, PageCache::Cold | PageCache::PastIfAble);
+    stage.place == Place::Disk && reads && cold
 }

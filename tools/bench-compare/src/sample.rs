@@ -1,7 +1,9 @@
 //! What one engine did in one run of one benchmark.
 
+use crate::data::Filling;
+use crate::draw::Draw;
 use crate::promise::Promise;
-use crate::stages::{Case, Place, Stage};
+use crate::stages::{Case, Place, Stage, Work};
 use crate::work::Measured;
 
 /// What one engine did in one run of one benchmark.
@@ -15,6 +17,8 @@ pub struct Sample {
     pub stage: &'static Stage,
     /// The benchmark.
     pub case: &'static Case,
+    /// Values and draws.
+    pub load: Load,
     /// Keys.
     pub keys: u64,
     /// What a put survived.
@@ -25,13 +29,58 @@ pub struct Sample {
     pub measured: Measured,
 }
 
-/// A benchmark among all: its name, threads and size of values.
-pub type CaseKey = (&'static str, usize, usize);
+/// What a command says of values and draws; with others a benchmark is another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Load {
+    /// How values are filled.
+    pub filling: Filling,
+    /// How keys are drawn.
+    pub draw: Draw,
+}
+
+impl Load {
+    /// What of it counts in `case`: a fill has each key once, however others are drawn.
+    pub fn of(self, case: &Case) -> Load {
+        let draw = if case.work == Work::Fill { Draw::Uniform } else { self.draw };
+        Load { draw, ..self }
+    }
+}
+
+/// A benchmark among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CaseKey {
+    /// Its name.
+    pub benchmark: &'static str,
+    /// How many threads there are.
+    pub threads: usize,
+    /// Bytes of values.
+    pub value_size: usize,
+    /// Values and draws.
+    pub load: Load,
+}
+
+impl CaseKey {
+    /// The benchmark as a row says it, with the draw if that is not the usual one.
+    pub fn shown(&self) -> String {
+        match self.load.draw {
+            Draw::Uniform => self.benchmark.into(),
+            draw => format!("{} {}", self.benchmark, draw.name()),
+        }
+    }
+
+    /// The values as a row says them, with the filling if that is not the usual one.
+    pub fn values(&self) -> String {
+        match self.load.filling {
+            Filling::Half => self.value_size.to_string(),
+            filling => format!("{} {}", self.value_size, filling.name()),
+        }
+    }
+}
 
 impl Sample {
     /// Which benchmark it is of.
     pub fn key(&self) -> CaseKey {
-        key(self.stage, self.case)
+        key(self.stage, self.case, self.load)
     }
 
     /// Where the store was.
@@ -41,6 +90,7 @@ impl Sample {
 }
 
 /// The key of a benchmark.
-pub fn key(stage: &Stage, case: &Case) -> CaseKey {
-    (case.name, case.threads, stage.value_size)
+pub fn key(stage: &Stage, case: &Case, load: Load) -> CaseKey {
+    let (benchmark, threads) = (case.name, case.threads);
+    CaseKey { benchmark, threads, value_size: stage.value_size, load }
 }

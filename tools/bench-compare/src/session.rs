@@ -24,14 +24,15 @@ pub fn run(
 ) -> Result<()> {
     let cases = flags.cases(stage);
     let Some(first) = cases.first() else { return Ok(()) };
-    let first = sample::key(stage, first);
+    let first = sample::key(stage, first, flags.load.of(first));
+    let name = first.shown();
     let offering = |maker: &&&Maker| cases.iter().any(|case| (maker.offers)(stage, case));
     let mut makers = vec![OURS];
     makers.extend(flags.rivals.iter().filter(offering));
     let mut digests: Vec<(&str, Digest)> = Vec::new();
     for run in 0..flags.runs {
         for maker in &makers {
-            let what = format!("{} in run {} of {} B", maker.name, run + 1, stage.value_size);
+            let what = format!("{} in run {} of {} B", maker.name, run + 1, first.values());
             match child::run(flags, args, stage, maker, run) {
                 Ok(turn) => {
                     digests.extend(turn.digest.map(|digest| (maker.name, digest)));
@@ -41,7 +42,7 @@ pub fn run(
                     }
                 }
                 Err(error) => {
-                    let failure = format!("{}, {what}: {error}", first.0);
+                    let failure = format!("{name}, {what}: {error}");
                     tell(&failure);
                     kept.fail(first, failure)?;
                 }
@@ -52,7 +53,7 @@ pub fn run(
     match unlike(&digests) {
         Some((one, other)) => kept.fail(
             first,
-            format!("{one} and {other} hold different data after {}: {digests:?}", first.0),
+            format!("{one} and {other} hold different data after {name}: {digests:?}"),
         ),
         None => Ok(()),
     }
@@ -68,13 +69,14 @@ fn unlike<'d>(digests: &[(&'d str, Digest)]) -> Option<(&'d str, &'d str)> {
 /// What is told while others are still to come.
 fn line(sample: &Sample) -> String {
     let rate = count(sample.measured.rate.per_second());
-    let (case, size) = (sample.case, sample.stage.value_size);
+    let key = sample.key();
     format!(
-        "{} in run {} of {size} B: {}, {} threads: {rate}/s ({})",
+        "{} in run {} of {} B: {}, {} threads: {rate}/s ({})",
         sample.engine,
         sample.run + 1,
-        case.name,
-        case.threads,
+        key.values(),
+        key.shown(),
+        key.threads,
         sample.promise
     )
 }

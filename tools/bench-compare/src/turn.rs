@@ -24,6 +24,8 @@ use crate::work::{Bench, Clocks, Measured, written_since};
 const LOGS: u64 = BUFFERS + 1;
 /// So many keys that each thread has some.
 const LEAST_KEYS: u64 = 1024;
+/// Puts of each key, on average, before a store counts as worn.
+const WEAR: u64 = 3;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -87,7 +89,7 @@ pub fn run(
     };
     let memory = memory.as_ref().map(Scratch::path);
     let dir = disk.as_ref().map(Scratch::path).or(memory).ok_or("a store without a folder")?;
-    let data = Data::new(flags.spread, stage.value_size);
+    let data = Data::new(flags.spread, flags.load.filling, stage.value_size);
     let model = Model::new((bytes / data.entry()).max(LEAST_KEYS));
     let puts_beside = cases.iter().any(|case| matches!(case.work, Work::GetWhilePut(_)));
     // Made before memory is looked at: it is not the store's.
@@ -145,17 +147,23 @@ impl Subject<'_> {
 
     /// Brings the new store to what the stage begins from.
     fn prepare(&mut self, first: &Case) -> Result<()> {
-        let loads = matches!(self.stage.prepared, Prepared::Loaded | Prepared::Compacted);
-        self.open(if loads { LOADING } else { mode(first) })?;
+        let primes = matches!(self.stage.prepared, Prepared::Empty | Prepared::Primed);
+        self.open(if primes { mode(first) } else { LOADING })?;
         let bench = self.bench(0)?;
         match self.stage.prepared {
             Prepared::Empty => return Ok(()),
-            Prepared::Primed if self.maker.has_log => bench.prime(LOGS * self.dram.buffer)?,
+            Prepared::Primed if self.maker.has_log => {
+                bench.put_random((LOGS * self.dram.buffer).div_ceil(self.data.entry()))?;
+            }
             Prepared::Primed => {}
             Prepared::Loaded => bench.load()?,
             Prepared::Compacted => {
                 bench.load()?;
                 bench.engine.compact()?;
+            }
+            Prepared::Worn => {
+                bench.load()?;
+                bench.put_random(WEAR * self.model.len())?;
             }
         }
         let _seconds = ProcessBytes::settle();
@@ -201,7 +209,7 @@ impl Subject<'_> {
             bench.run(case.work, case.threads, warm, &Clocks::new(plan::UNTIMED))?;
         }
         let bench = self.bench(2)?;
-        let clocks = Clocks::new(plan::timing(self.stage.place, case));
+        let clocks = Clocks::new(plan::timing(self.stage, case));
         let (before, moved) = (bench.engine.written(), ProcessBytes::now());
         let slices = plan::slices(self.flags, self.stage, case);
         let (mut measured, loops) = match slices {
@@ -224,6 +232,7 @@ impl Subject<'_> {
             run: self.run,
             stage: self.stage,
             case,
+            load: self.flags.load.of(case),
             keys: 0,
             promise: Promise::Synced,
             durability: one.durability,
@@ -239,6 +248,7 @@ impl Subject<'_> {
             run: self.run,
             stage: self.stage,
             case,
+            load: self.flags.load.of(case),
             keys: self.model.len(),
             promise: bench.engine.promise(),
             durability: bench.engine.durability()?,
@@ -254,6 +264,7 @@ impl Subject<'_> {
             data: self.data,
             model: self.model,
             begun: self.begun,
+            draw: self.flags.load.draw,
             seed: self.flags.seed + self.run as u64 + (salt << 8),
         })
     }

@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::crew::Rate;
+use crate::data::Filling;
+use crate::draw::Draw;
 use crate::engines::{self, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::Latency;
 use crate::promise::Promise;
-use crate::sample::Sample;
-use crate::stages;
+use crate::sample::{self, CaseKey, Load, Sample};
+use crate::stages::{self, Case, Stage};
 use crate::turn::Turn;
 use crate::verify::Digest;
 use crate::work::Measured;
@@ -46,6 +48,8 @@ pub fn of_sample(sample: &Sample) -> Value {
         "benchmark": sample.case.name,
         "threads": sample.case.threads,
         "value_size": sample.stage.value_size,
+        "filling": sample.load.filling.name(),
+        "draw": sample.load.draw.name(),
         "keys": sample.keys,
         "promise": sample.promise.words(),
         "durability": sample.durability,
@@ -55,20 +59,48 @@ pub fn of_sample(sample: &Sample) -> Value {
 
 /// The sample, if it is one of an engine and a benchmark that there are.
 pub fn to_sample(value: &Value) -> Option<Sample> {
-    let (name, threads) = (value["benchmark"].as_str()?, value["threads"].as_u64()?);
-    let value_size = value["value_size"].as_u64()?;
-    let (stage, case) = stages::find(name, threads as usize, value_size as usize)?;
+    let (stage, case) = to_case(value)?;
     let engine = value["engine"].as_str()?;
     Some(Sample {
         engine: engines::all().find(|maker| maker.name == engine)?.name,
         run: value["run"].as_u64()? as usize,
         stage,
         case,
+        load: to_load(value)?,
         keys: value["keys"].as_u64()?,
         promise: Promise::named(value["promise"].as_str()?)?,
         durability: value["durability"].as_str()?.into(),
         measured: to_measured(&value["measured"])?,
     })
+}
+
+fn to_case(value: &Value) -> Option<(&'static Stage, &'static Case)> {
+    let (name, threads) = (value["benchmark"].as_str()?, value["threads"].as_u64()?);
+    stages::find(name, threads as usize, value["value_size"].as_u64()? as usize)
+}
+
+/// Older files say nothing of it: there was one filling and one draw.
+fn to_load(value: &Value) -> Option<Load> {
+    let filling = optional(&value["filling"], |name| Filling::named(name.as_str()?))?;
+    let draw = optional(&value["draw"], |name| Draw::named(name.as_str()?))?;
+    Some(Load { filling: filling.unwrap_or_default(), draw: draw.unwrap_or_default() })
+}
+
+/// Which benchmark it is, as JSON.
+pub fn of_key(key: CaseKey) -> Value {
+    json!({
+        "benchmark": key.benchmark,
+        "threads": key.threads,
+        "value_size": key.value_size,
+        "filling": key.load.filling.name(),
+        "draw": key.load.draw.name(),
+    })
+}
+
+/// The benchmark, if it is one that there is.
+pub fn to_key(value: &Value) -> Option<CaseKey> {
+    let (stage, case) = to_case(value)?;
+    Some(sample::key(stage, case, to_load(value)?))
 }
 
 fn of_measured(measured: &Measured) -> Value {
@@ -144,6 +176,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_benchmark_comes_over_and_older_ones_had_the_usual_load() {
+        let (stage, case) = stages::find("disk-fill", 2, 1024).unwrap();
+        for (filling, draw) in [(Filling::Half, Draw::Zipf), (Filling::Random, Draw::Uniform)] {
+            let key = sample::key(stage, case, Load { filling, draw });
+            assert_eq!(to_key(&of_key(key)), Some(key));
+        }
+        let older = json!({"benchmark": "disk-fill", "threads": 2, "value_size": 1024});
+        assert_eq!(to_key(&older), Some(sample::key(stage, case, Load::default())));
+        let other =
+            json!({"benchmark": "disk-fill", "threads": 2, "value_size": 1024, "draw": "latest"});
+        assert_eq!(to_key(&other), None);
+    }
+
+    #[test]
     fn a_turn_comes_over_as_it_was() {
         let times = Latency { samples: 9, p50: 1.5, p99: Some(2.0), p999: None, longest: 4.25 };
         let full = Measured {
@@ -167,6 +213,7 @@ mod tests {
             run: 2,
             stage,
             case,
+            load: Load { filling: Filling::Random, draw: Draw::Zipf },
             keys: 100,
             promise: Promise::ProcessCrashOrStore,
             durability: "NO_SYNC".into(),
@@ -178,7 +225,7 @@ mod tests {
             let over = super::turn(&line(&turn)).unwrap();
             assert_eq!(over.digest, digest);
             assert_eq!(over.samples[0].measured, measured);
-            assert_eq!(over.samples[0].key(), ("disk-sync", 16, 1024));
+            assert_eq!(over.samples[0].key(), turn.samples[0].key());
             assert_eq!(format!("{over:?}"), format!("{turn:?}"));
         }
         assert!(super::turn("{}").unwrap_err().contains("not what a run says"));

@@ -10,9 +10,9 @@
 //!
 //! | engine | settings |
 //! |---|---|
-//! | strandline | in tmpfs a pool there, `block_cache` and `dram_budget`; on a disk `Options::default()` but for its share of the memory, `pm_size` half of it and `dram_budget` the rest; `wal_sync=never` where the others do not sync either; `ssd_direct` where RocksDB has its two options for that |
+//! | strandline | `value_files_min` 0; in tmpfs a pool there, `block_cache` and `dram_budget`; on a disk `Options::default()` but for its share of the memory, `pm_size` half of it and `dram_budget` the rest; `wal_sync=never` where the others do not sync either; `ssd_direct` where RocksDB has its two options for that |
 //! | RocksDB | `HyperClockCache` of the cache's size, with filters and indexes in it, those of level 0 pinned; Bloom 10; `max_write_buffer_number` 4, `write_buffer_size` 64 MiB or an eighth of memory; levels and tables for that by its own rule (`optimize_level_style_compaction`); `max_background_jobs` 2, LZ4, `level_compaction_dynamic_level_bytes` (default), `bytes_per_sync` 1 MiB, checksums verified (default); statistics only with `--counted`. Once as its log is by default, and once with `recycle_log_file_num=4`, read back from its file `LOG`, which must also tell that files were used again |
-//! | the same with values apart | `value_files_min` and `min_blob_size` 512; values of 1 KiB only, where they go to a disk |
+//! | the same with values apart | `value_files_min` and `min_blob_size` 512; values of 1 KiB and more, where they go to a disk. How much space that may take is what `value_space` says, and for RocksDB `blob_garbage_collection_force_threshold`, so that there is a row for each; what it takes is measured |
 //! | fjall | `cache_size` = the cache, LZ4 on all levels but the first two (default), Bloom by default, memtables of 64 MiB (default) or what memory allows, 2 workers; flushed to the system at every write, unless it syncs (`SyncData`); its journal is set to 64 MiB ahead (default) |
 //! | redb | `set_cache_size` = the cache, or on a disk all memory; unsynced puts are `Durability::None`, and every 1024th is durable so that space comes back |
 //! | LMDB | map of 64 GiB, unsynced puts with `MDB_NOSYNC`; read transactions without TLS, no read-ahead, no clearing of pages; its cache is the system's, without a bound |
@@ -150,15 +150,17 @@ pub struct Maker {
 
 /// This engine.
 pub const OURS: &Maker = &ours::MAKER;
-/// The others, and this engine with values apart.
-pub const RIVALS: [&Maker; 7] = [
+/// The others.
+pub const RIVALS: [&Maker; 5] =
+    [&rocks::MAKER, &rocks::RECYCLING, &fjall::MAKER, &redb::MAKER, &lmdb::MAKER];
+/// This engine and RocksDB with values apart from their keys, which run where they are asked for: each takes its own space.
+const APART: [&Maker; 6] = [
     &ours::APART,
-    &rocks::MAKER,
-    &rocks::RECYCLING,
+    &ours::APART_130,
+    &ours::APART_155,
+    &ours::APART_200,
     &rocks::BLOBS,
-    &fjall::MAKER,
-    &redb::MAKER,
-    &lmdb::MAKER,
+    &rocks::BLOBS_UNFORCED,
 ];
 
 /// Bytes of a value from which on engines that can lay it apart from its key.
@@ -174,9 +176,14 @@ fn pages_offer(stage: &Stage, case: &Case) -> bool {
     case.survives != Survives::Nothing && case.cache != PageCache::Past && !unlike
 }
 
+/// All that can be compared with.
+pub fn rivals() -> impl Iterator<Item = &'static Maker> {
+    RIVALS.into_iter().chain(APART)
+}
+
 /// All that can be opened, this engine first.
 pub fn all() -> impl Iterator<Item = &'static Maker> {
-    std::iter::once(OURS).chain(RIVALS).chain(BARE_LOOPS)
+    std::iter::once(OURS).chain(rivals()).chain(BARE_LOOPS)
 }
 
 /// An error in words.

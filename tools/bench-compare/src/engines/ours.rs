@@ -13,10 +13,10 @@ pub(super) const MAKER: Maker = Maker {
     settings: "in tmpfs a pool there, block_cache = cache, dram_budget = 2 caches + 256 MiB; on a disk Options::default() (so \
                that records are in DRAM, with a log beside the tables), pm_size half of the memory and dram_budget \
                the rest, but pm_size for all data in disk-get-memory and disk-scan-memory, block_cache for all in \
-               disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync",
+               disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync; value_files_min 0",
     has_log: true,
     offers: |_, _| true,
-    open: |setup| open(setup, 0),
+    open: |setup| open(setup, ValueFiles::Off),
 };
 
 pub(super) const APART: Maker = Maker {
@@ -25,8 +25,37 @@ pub(super) const APART: Maker = Maker {
     settings: "as strandline, and value_files_min 512, value_space 150 (default)",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, LONG_VALUE as u64),
+    open: |setup| open(setup, ValueFiles::Space(150)),
 };
+
+pub(super) const APART_130: Maker = Maker {
+    name: "strandline-apart-130",
+    settings: "as strandline-apart, and value_space 130",
+    open: |setup| open(setup, ValueFiles::Space(130)),
+    ..APART
+};
+
+pub(super) const APART_155: Maker = Maker {
+    name: "strandline-apart-155",
+    settings: "as strandline-apart, and value_space 155",
+    open: |setup| open(setup, ValueFiles::Space(155)),
+    ..APART
+};
+
+pub(super) const APART_200: Maker = Maker {
+    name: "strandline-apart-200",
+    settings: "as strandline-apart, and value_space 200",
+    open: |setup| open(setup, ValueFiles::Space(200)),
+    ..APART
+};
+
+/// Whether values lie apart from their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueFiles {
+    Off,
+    /// With this `value_space`.
+    Space(u32),
+}
 
 struct Ours {
     db: Db,
@@ -43,7 +72,7 @@ enum Rest {
     Tables,
 }
 
-fn open(setup: &Setup<'_>, value_files_min: u64) -> Result<Box<dyn Engine>> {
+fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     let dram = setup.dram;
     let sync = match setup.survives {
         Survives::Power => WalSync::Always,
@@ -53,8 +82,11 @@ fn open(setup: &Setup<'_>, value_files_min: u64) -> Result<Box<dyn Engine>> {
         .pm_size(dram.pool)
         .dram_budget(dram.indexes)
         .wal_sync(sync)
-        .value_files_min(value_files_min)
+        .value_files_min(0)
         .ssd_direct(setup.direct);
+    if let ValueFiles::Space(space) = values {
+        options = options.value_files_min(LONG_VALUE as u64).value_space(space);
+    }
     if let Some(cache) = dram.block_cache {
         options = options.block_cache(cache);
     }

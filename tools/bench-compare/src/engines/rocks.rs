@@ -42,14 +42,24 @@ pub(super) const BLOBS: Maker = Maker {
                blob_garbage_collection_age_cutoff 0.25 (default) and blob_garbage_collection_force_threshold 0.5",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, Recycling::Default, Values::Apart),
+    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 0.5 }),
+};
+
+pub(super) const BLOBS_UNFORCED: Maker = Maker {
+    name: "rocksdb-blob-unforced",
+    settings: "as rocksdb-blob, and blob_garbage_collection_force_threshold 1.0 (default)",
+    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 1.0 }),
+    ..BLOBS
 };
 
 /// Where values lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Values {
     Together,
-    Apart,
+    Apart {
+        /// Of the oldest blob files so large a part must be garbage that a compaction is made for them alone.
+        force: f64,
+    },
 }
 
 /// Values that are worth a file of their own, where they go to a disk.
@@ -107,13 +117,13 @@ fn open(setup: &Setup<'_>, recycling: Recycling, values: Values) -> Result<Box<d
     if recycling == Recycling::Four {
         options.set_recycle_log_file_num(4);
     }
-    if values == Values::Apart {
+    if let Values::Apart { force } = values {
         options.set_enable_blob_files(true);
         options.set_min_blob_size(LONG_VALUE as u64);
         options.set_blob_compression_type(DBCompressionType::Lz4);
         options.set_blob_file_size(budget / 4);
         options.set_enable_blob_gc(true);
-        options.set_blob_gc_force_threshold(0.5);
+        options.set_blob_gc_force_threshold(force);
     }
     if counted {
         options.enable_statistics();

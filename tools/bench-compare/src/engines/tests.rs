@@ -2,13 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::data::rng::Rng;
 use bench::scratch::Scratch;
 
 use super::{BARE_LOOPS, Engine, Maker, OURS, Setup, all};
+use crate::data::{Data, Filling, Spread};
 use crate::dram::Sizes;
+use crate::flags::Flags;
 use crate::ground;
+use crate::measure::bytes::ProcessBytes;
 use crate::promise::Promise;
-use crate::stages::{self, Fit, Place, Survives, Work};
+use crate::stages::{self, Fit, Place, Prepared, Survives, Work};
 
 /// Puts, batches, deletes, gets and scans; again after a compaction.
 fn exercise(engine: &dyn Engine, durable: Survives) {
@@ -124,6 +128,60 @@ fn rocksdb_recycles_its_log() {
     let told = engine.durability().unwrap();
     assert!(told.contains("recycle_log_file_num 4") && told.contains("used again"), "{told}");
     engine.close().unwrap();
+}
+
+/// Values of 1 KiB that do not compress, each put ten times, and the bytes of the store's files then.
+fn worn_out(maker: &Maker) -> Option<u64> {
+    let scratch = on_disk()?;
+    let engine = (maker.open)(&setup(scratch.path(), Place::Disk, Survives::Kill)).unwrap();
+    let data = Data::new(Spread::Dense, Filling::Random, 1024);
+    let (mut key, mut value, mut draws) = (Vec::new(), Vec::new(), Rng::new(7));
+    for turn in 0..10 * WORN_KEYS {
+        let number = draws.below(WORN_KEYS);
+        data.key(number, &mut key);
+        data.value(number, turn as u32, &mut value);
+        engine.put(&key, &value).unwrap();
+    }
+    ProcessBytes::settle();
+    let taken = ground::taken(scratch.path()).unwrap();
+    engine.close().unwrap();
+    Some(taken)
+}
+
+const WORN_KEYS: u64 = 16 << 10;
+
+#[test]
+fn values_apart_take_the_space_that_their_setting_allows() {
+    let space = |name: &str| worn_out(named(name));
+    let Some(least) = space("strandline-apart-130") else { return };
+    let (middle, most) =
+        (space("strandline-apart-155").unwrap(), space("strandline-apart-200").unwrap());
+    assert!(least < middle && middle < most, "{least} {middle} {most}");
+    let (forced, unforced) =
+        (space("rocksdb-blob").unwrap(), space("rocksdb-blob-unforced").unwrap());
+    assert!(forced < unforced, "{forced} {unforced}");
+}
+
+#[test]
+fn what_runs_by_itself_are_engines_and_not_their_settings() {
+    let usual = Flags::default().rivals;
+    assert!(usual.iter().all(|maker| !maker.settings.contains("value_space")));
+    let mut names: Vec<&str> = all().map(|maker| maker.name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    // Long values go apart at all sizes from 1 KiB on, and short ones nowhere.
+    for (name, sizes) in [("strandline-apart-130", 3), ("rocksdb-blob-unforced", 3), ("rocksdb", 4)]
+    {
+        let mut offered: Vec<usize> = stages::all()
+            .filter(|stage| stage.prepared == Prepared::Worn)
+            .filter(|stage| stage.cases.iter().all(|case| (named(name).offers)(stage, case)))
+            .map(|stage| stage.value_size)
+            .collect();
+        offered.dedup();
+        assert_eq!(offered.len(), sizes, "{name}: {offered:?}");
+    }
 }
 
 #[test]

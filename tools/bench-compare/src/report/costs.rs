@@ -40,6 +40,9 @@ pub fn of(runs: &[&Sample]) -> String {
     if let Some(files) = of(&|run| file_bytes_per_byte_put(run)) {
         costs.push(format!("{files:.2} bytes to files per byte put"));
     }
+    if let Some(device) = of(&|run| device_bytes_per_byte_put(run)) {
+        costs.push(format!("{device:.2} to the SSD"));
+    }
     if let Some(pm) = of(&|run| pm_per_byte(run)) {
         costs.push(format!("{pm:.2} to the pool"));
     }
@@ -73,6 +76,13 @@ pub fn file_bytes_per_byte_put(sample: &Sample) -> Option<f64> {
         .then(|| file_bytes(measured) as f64 / measured.user_bytes as f64)
 }
 
+/// Bytes to the device of a store on a disk per byte that was put, as the system counts them.
+pub fn device_bytes_per_byte_put(sample: &Sample) -> Option<f64> {
+    let measured = &sample.measured;
+    (sample.place() == Place::Disk && measured.user_bytes > 0)
+        .then(|| measured.moved.dirtied as f64 / measured.user_bytes as f64)
+}
+
 /// What the process gave to write calls; or what the engine counts, if that is more: this one writes tables past the
 /// system's cache through a ring, and the system does not count that as given.
 pub fn file_bytes(measured: &Measured) -> u64 {
@@ -86,12 +96,11 @@ pub fn pm_per_byte(sample: &Sample) -> Option<f64> {
     (pm > 0).then(|| pm as f64 / measured.user_bytes.max(1) as f64)
 }
 
-/// Bytes that the files of a store on a disk take, logs included, for each byte of its keys and values, where puts were what was
-/// measured.
+/// Bytes that the files of a store on a disk take, logs included, for each byte of its keys and values, where it has all keys.
 pub fn space_per_byte(sample: &Sample) -> Option<f64> {
-    let puts = matches!(sample.case.work, Work::Fill | Work::Steady);
+    let has_all = !matches!(sample.case.work, Work::Commit(_));
     let data = sample.keys * (KEY + sample.stage.value_size) as u64;
-    let space = sample.measured.space.filter(|_| puts && sample.place() == Place::Disk)?;
+    let space = sample.measured.space.filter(|_| has_all && sample.place() == Place::Disk)?;
     Some(space as f64 / data.max(1) as f64)
 }
 

@@ -59,14 +59,26 @@ $B --report --write-docs
 gets where data exceeds it. `--into` names a file that figures are added to, so that parts can be run one after the other,
 and again; each part takes less than an hour, and half of that with only one of the `--values`. `--seconds`, `--duration`
 (of overwrites) and `--runs` scale the time, `--values` and `--rivals` choose what runs, and `--quick` looks whether all
-works. `--cgroup=DIR` names a control group of memory in which each run gets its own; give that a limit to hold pages of
-files, too. `--write-docs` writes the groups that were measured and leaves the others as they are.
+works. `--values=16K,64K` are long values. `--filling=random` has values that do not compress, and `--draw=zipf` draws a few
+keys most of the time; with either a row is another one and says so, beside those without. `--cgroup=DIR` names a control
+group of memory in which each run gets its own; give that a limit to hold pages of files, too. `--write-docs` writes the groups that were measured and leaves the others as they are.
+
+Values apart from their keys, on this engine and on RocksDB, are rivals that run where they are named; so are benchmarks of
+stores that were written over three times (`disk-worn`). What that takes of the disk and what is written for it stands
+beside each rate: compare engines where they take the same space. What came of it: [values](guide/values.md#what-it-gains).
+
+```sh
+$B --only=disk-fill,disk-worn --values=1024 --filling=random --rivals=strandline-apart-130,strandline-apart-155,rocksdb,rocksdb-blob
+$B --only=disk-worn --values=16K --memory=32M --rivals=strandline-apart,rocksdb,rocksdb-blob,rocksdb-blob-unforced
+```
 
 What the columns of costs count. A quantile is missing (-) where fewer than ten operations took longer. Bytes to files: what
 the process gave to write calls, logs included, the same for all engines, until nothing more was written for half a second;
 how long that took is told. Where strandline counts more itself, that: it writes tables past the system's cache by
-io_uring, and its log to a mapping where it is not synced, which the system does not count so. Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is
-the system's and not in it. KiB from the disk each: for a get or scan; near 0, the system's cache had it.
+io_uring, and its log to a mapping where it is not synced, which the system does not count so. To the SSD: what the system
+counts as to be written to the disk, in whole pages; a page that is changed twice before it is written counts once, one that
+is synced twice counts twice. Times the data on the disk: what all files take at the end, logs included, to keys and values.
+Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is the system's and not in it. KiB from the disk each: for a get or scan; near 0, the system's cache had it.
 "
     )
 }
@@ -115,10 +127,10 @@ fn section(report: &Report, place: Place, rows: &[&Row]) -> String {
     line(&format!("|{}", "---|".repeat(COST_HEADS.len())));
     for row in rows.iter().filter(|row| row.costs.iter().any(|cost| !cost.is_empty())) {
         let ([ours, theirs], [our, their]) = (row.ratio.promises(), &row.costs);
-        let (benchmark, threads, size) = row.case;
-        let rival = row.rival;
+        let (benchmark, values) = (row.case.shown(), row.case.values());
+        let (rival, threads) = (row.rival, row.case.threads);
         line(&format!(
-            "| {benchmark} | {rival} | {threads} | {size} | {ours} | {our} | {theirs} | {their} |"
+            "| {benchmark} | {rival} | {threads} | {values} | {ours} | {our} | {theirs} | {their} |"
         ));
     }
     if !report.failures.is_empty() {

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::Report;
 use super::costs::{
-    commits_a_sync, file_bytes, file_bytes_per_byte_put, memory, pm_per_byte, read_per_operation,
-    space_per_byte, system_by_engine,
+    commits_a_sync, device_bytes_per_byte_put, file_bytes, file_bytes_per_byte_put, memory,
+    pm_per_byte, read_per_operation, space_per_byte, system_by_engine,
 };
 use crate::engines;
 use crate::kept::Command;
@@ -19,13 +19,14 @@ pub fn object(report: &Report) -> Value {
         .iter()
         .map(|row| {
             let figures = row.ratio.figures();
-            let (name, threads, value_size) = row.case;
             json!({
-                "benchmark": name,
+                "benchmark": row.case.benchmark,
                 "group": row.place.name(),
                 "rival": row.rival,
-                "threads": threads,
-                "value_size": value_size,
+                "threads": row.case.threads,
+                "value_size": row.case.value_size,
+                "filling": row.case.load.filling.name(),
+                "draw": row.case.load.draw.name(),
                 "ours": row.ours,
                 "rivals": row.theirs,
                 "ratio_median": figures.map(|figures| figures[0]),
@@ -66,8 +67,16 @@ fn command(command: &Command) -> Value {
 }
 
 fn run(command: usize, sample: &Sample) -> Value {
+    let parts = [of_run(command, sample), costs(sample), times(sample)];
+    let fields = parts.into_iter().filter_map(|part| match part {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    Value::Object(fields.flatten().collect())
+}
+
+fn of_run(command: usize, sample: &Sample) -> Value {
     let measured = &sample.measured;
-    let latency = measured.latency;
     json!({
         "benchmark": sample.case.name,
         "command": command,
@@ -77,12 +86,22 @@ fn run(command: usize, sample: &Sample) -> Value {
         "run": sample.run,
         "threads": sample.case.threads,
         "value_size": sample.stage.value_size,
+        "filling": sample.load.filling.name(),
+        "draw": sample.load.draw.name(),
         "keys": sample.keys,
         "ops": measured.rate.ops,
         "ops_per_sec": measured.rate.per_second(),
         "puts_aside_per_sec": measured.aside.map(|aside| aside.per_second()),
         "promise": sample.promise.words(),
         "durability": sample.durability,
+        "keys_put_of": measured.cut,
+    })
+}
+
+/// Bytes, syncs and memory.
+fn costs(sample: &Sample) -> Value {
+    let measured = &sample.measured;
+    json!({
         "user_bytes": measured.user_bytes,
         "process_given_bytes": measured.moved.given,
         "process_dirtied_bytes": measured.moved.dirtied,
@@ -93,15 +112,22 @@ fn run(command: usize, sample: &Sample) -> Value {
         "commits_per_sync": commits_a_sync(measured),
         "file_bytes": file_bytes(measured),
         "file_bytes_per_byte_put": file_bytes_per_byte_put(sample),
+        "device_bytes_per_byte_put": device_bytes_per_byte_put(sample),
         "system_by_engine": system_by_engine(sample),
-        "seconds_until_written": measured.settled,
-        "keys_put_of": measured.cut,
         "space_bytes": measured.space,
         "space_per_byte": space_per_byte(sample),
         "pm_per_byte": pm_per_byte(sample),
         "disk_read_per_op": read_per_operation(sample),
         "memory_bytes": memory(measured),
         "memory_by": if measured.group_memory.is_some() { "cgroup" } else { "process" },
+    })
+}
+
+fn times(sample: &Sample) -> Value {
+    let measured = &sample.measured;
+    let latency = measured.latency;
+    json!({
+        "seconds_until_written": measured.settled,
         "timed": latency.map(|latency| latency.samples),
         "puts_aside_p999_us": measured.aside_latency.and_then(|latency| latency.p999),
         "p50_us": latency.map(|latency| latency.p50),

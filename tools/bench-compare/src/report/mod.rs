@@ -10,8 +10,8 @@ use crate::figures::median;
 use crate::flags::LEAST_RUNS;
 use crate::kept::{Command, Kept};
 use crate::promise::{Mark, Ratio, Writers};
-use crate::sample::{CaseKey, Sample};
-use crate::stages::Place;
+use crate::sample::{self, CaseKey, Load, Sample};
+use crate::stages::{self, Place};
 
 /// What the best bare loop of each run is called.
 pub const BEST: &str = "bare-best";
@@ -30,7 +30,7 @@ pub struct Report {
 /// A benchmark on this engine and on another.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The benchmark, threads and size of values.
+    /// The benchmark.
     pub case: CaseKey,
     /// Where stores were.
     pub place: Place,
@@ -68,10 +68,14 @@ impl Report {
                 rows.extend(self.row(*command, sample));
             }
         }
-        let order: Vec<CaseKey> = crate::stages::all()
-            .flat_map(|stage| stage.cases.iter().map(|case| crate::sample::key(stage, case)))
+        let usual = Load::default();
+        let order: Vec<CaseKey> = stages::all()
+            .flat_map(|stage| stage.cases.iter().map(|case| sample::key(stage, case, usual)))
             .collect();
-        rows.sort_by_key(|row| order.iter().position(|case| *case == row.case));
+        rows.sort_by_key(|row| {
+            let case = CaseKey { load: usual, ..row.case };
+            (order.iter().position(|other| *other == case), row.case.load)
+        });
         rows
     }
 

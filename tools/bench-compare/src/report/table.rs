@@ -1,6 +1,6 @@
 //! Rows as text.
 
-use super::{Report, Row};
+use super::{Report, Row, costs};
 use crate::figures::count;
 use crate::stages::Place;
 
@@ -21,12 +21,11 @@ pub const HEADS: [&str; 10] = [
 /// The cells of a row, under [`HEADS`]. The ratio says where the promises beside it differ.
 pub fn cells(row: &Row) -> [String; 10] {
     let [ours, theirs] = row.ratio.promises();
-    let (benchmark, threads, value_size) = row.case;
     [
-        benchmark.into(),
+        row.case.shown(),
         row.rival.into(),
-        threads.to_string(),
-        value_size.to_string(),
+        row.case.threads.to_string(),
+        row.case.values(),
         count(row.ours),
         count(row.theirs),
         row.ratio.to_string(),
@@ -49,13 +48,15 @@ pub fn text(report: &Report) -> String {
     }
     for sample in report.alone() {
         let rate = count(sample.measured.rate.per_second());
+        let key = sample.key();
         text += &format!(
-            "{} {} B, {} threads, run {}: ours alone {rate}/s ({})\n",
-            sample.case.name,
-            sample.stage.value_size,
-            sample.case.threads,
+            "{} of {} B, {} threads, run {}: ours alone {rate}/s ({})\n    {}\n",
+            key.shown(),
+            key.values(),
+            key.threads,
             sample.run + 1,
             sample.promise,
+            costs::of(&[sample]),
         );
     }
     for failure in &report.failures {

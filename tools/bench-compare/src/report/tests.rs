@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use super::{BEST, Report, table};
+use super::{BEST, Report, costs, json, table};
 use crate::crew::Rate;
+use crate::data::Filling;
+use crate::draw::Draw;
 use crate::engines::{BARE_LOOPS, RIVALS};
 use crate::flags::Flags;
 use crate::kept::Kept;
+use crate::measure::bytes::ProcessBytes;
 use crate::promise::{Promise, UNEQUAL};
 use crate::report::docs;
-use crate::sample::Sample;
+use crate::sample::{Load, Sample};
 use crate::stages::{self, Place};
 use crate::work::Measured;
 
@@ -21,6 +24,7 @@ fn runs(benchmark: &str, engine: &'static str, promise: Promise, rate: f64) -> V
         run,
         stage,
         case,
+        load: Load::default(),
         keys: 10,
         promise,
         durability: format!("as {engine} says"),
@@ -57,7 +61,9 @@ fn every_row_names_both_promises_and_has_no_ratio_where_they_differ() {
         for text in [&text, &page] {
             let ratio = row.ratio.to_string();
             let line = text.lines().find(|line| {
-                line.contains(row.case.0) && line.contains(row.rival) && line.contains(&ratio)
+                line.contains(row.case.benchmark)
+                    && line.contains(row.rival)
+                    && line.contains(&ratio)
             });
             let line = line.unwrap_or_else(|| panic!("{row:?} in {text}"));
             assert!(line.contains(ours.words()) && line.contains(theirs.words()), "{line}");
@@ -94,6 +100,54 @@ fn a_ratio_is_of_runs_of_the_same_turn() {
     let mut samples = runs("disk-sync", "strandline", Promise::Synced, 1000.0);
     samples.extend(runs("disk-sync", "fjall", Promise::Synced, 500.0));
     assert_eq!(report(samples).rows()[0].ratio.figures(), Some([2.0, 2.0, 2.0]));
+}
+
+#[test]
+fn values_and_draws_have_rows_of_their_own() {
+    let load = Load { filling: Filling::Random, draw: Draw::Zipf };
+    let mut samples = Vec::new();
+    for (load, rate) in [(Load::default(), 1000.0), (load, 3000.0)] {
+        for (engine, rate) in [("strandline", rate), ("strandline-apart-130", 500.0)] {
+            let runs = runs("disk-worn-overwrite", engine, Promise::ProcessCrash, rate);
+            samples.extend(runs.into_iter().map(|sample| Sample { load, ..sample }));
+        }
+    }
+    let report = report(samples);
+    let ratios: Vec<_> = report.rows().iter().map(|row| row.ratio.figures().unwrap()[0]).collect();
+    assert_eq!(ratios, [2.0, 6.0]);
+    let page = docs::page(&report, "");
+    for row in [
+        "| disk-worn-overwrite | strandline-apart-130 | 1 | 100 | ",
+        "| disk-worn-overwrite zipf | strandline-apart-130 | 1 | 100 random | ",
+    ] {
+        assert!(page.contains(row), "{row} in {page}");
+    }
+    let json = json::object(&report);
+    for of in ["rows", "runs"] {
+        let last = json[of].as_array().unwrap().last().unwrap();
+        assert_eq!((&last["filling"], &last["draw"]), (&"random".into(), &"zipf".into()));
+    }
+}
+
+#[test]
+fn a_row_tells_bytes_to_the_ssd_and_space() {
+    let cost = |benchmark: &str| {
+        let mut samples = runs(benchmark, "strandline", Promise::ProcessCrash, 1000.0);
+        for sample in &mut samples {
+            sample.measured.user_bytes = 1000;
+            sample.measured.moved = ProcessBytes { given: 2000, dirtied: 2500, read: 0 };
+            sample.measured.space = Some(1740);
+        }
+        costs::of(&samples.iter().collect::<Vec<_>>())
+    };
+    let told = cost("disk-worn-overwrite");
+    // Ten keys of 16 B with values of 100 B.
+    for figure in ["2.00 bytes to files", "2.50 to the SSD", "1.50 times the data on the disk"] {
+        assert!(told.contains(figure), "{told}");
+    }
+    assert!(cost("disk-worn-scan").contains("1.50 times the data on the disk"));
+    assert!(!cost("disk-sync").contains("times the data"));
+    assert!(!cost("overwrite").contains("to the SSD"));
 }
 
 /// A file of the repository.
@@ -142,7 +196,7 @@ fn a_group_on_the_page_is_whole() {
         !page.contains(&missing)
     }) {
         for stage in stages::all().filter(|stage| stage.place == *place) {
-            for case in stage.cases {
+            for case in Flags::default().cases(stage) {
                 let rivals = RIVALS.iter().chain(&BARE_LOOPS);
                 for maker in rivals.filter(|maker| (maker.offers)(stage, case)) {
                     let (threads, size) = (case.threads.to_string(), stage.value_size.to_string());
@@ -157,8 +211,8 @@ fn a_group_on_the_page_is_whole() {
 #[test]
 fn commands_in_the_documents_are_understood() {
     let mut commands = 0;
-    for name in ["README.md", "CONTRIBUTING.md", docs::PAGE] {
-        let text = file(name).replace("=DIR", "=/").replace("=FILE", "=file");
+    for name in ["README.md", "CONTRIBUTING.md", "docs/guide/values.md", docs::PAGE] {
+        let text = file(name).replace("\\\n", " ").replace("=DIR", "=/").replace("=FILE", "=file");
         let lines = text.lines().filter_map(|line| line.split_once("strandline-bench-compare -- "));
         let parts = text.lines().filter_map(|line| line.split_once("$B "));
         for (_, words) in lines.chain(parts) {

@@ -60,6 +60,24 @@ const LARGE: &[Case] = &[
     unsynced("disk-overwrite", Work::Steady, 1, PageCache::PastIfAble),
 ];
 
+/// The same without puts at a pace, which no disk keeps with long values.
+const LARGE_LONG: &[Case] = &[
+    read("disk-get-cold", Work::Get, 1, PageCache::Cold),
+    read("disk-get-cold", Work::Get, 2, PageCache::Cold),
+    read("disk-scan-cold", Work::Scan, 1, PageCache::Cold),
+    read("disk-get-direct", Work::Get, 1, PageCache::Past),
+    read("disk-get-direct", Work::Get, 2, PageCache::Past),
+    read("disk-scan-direct", Work::Scan, 1, PageCache::Past),
+    unsynced("disk-overwrite", Work::Steady, 1, PageCache::PastIfAble),
+];
+const WORN: &[Case] = &[
+    read("disk-worn-get", Work::Get, 1, PageCache::Past),
+    read("disk-worn-scan", Work::Scan, 1, PageCache::Past),
+    unsynced("disk-worn-overwrite", Work::Steady, 1, PageCache::PastIfAble),
+];
+const KIB16: usize = 16 << 10;
+const KIB64: usize = 64 << 10;
+
 pub(super) static STAGES: &[Stage] = &[
     stage(100, Fit::Commits, Prepared::Primed, SYNC),
     stage(1024, Fit::Commits, Prepared::Primed, SYNC),
@@ -75,6 +93,14 @@ pub(super) static STAGES: &[Stage] = &[
     stage(1024, Fit::Tables, Prepared::Compacted, CACHED),
     stage(100, Fit::Long, Prepared::Compacted, LARGE),
     stage(1024, Fit::Long, Prepared::Compacted, LARGE),
+    stage(KIB16, Fit::Spill, Prepared::Empty, FILL),
+    stage(KIB64, Fit::Spill, Prepared::Empty, FILL),
+    stage(KIB16, Fit::Long, Prepared::Compacted, LARGE_LONG),
+    stage(KIB64, Fit::Long, Prepared::Compacted, LARGE_LONG),
+    stage(100, Fit::Long, Prepared::Worn, WORN),
+    stage(1024, Fit::Long, Prepared::Worn, WORN),
+    stage(KIB16, Fit::Long, Prepared::Worn, WORN),
+    stage(KIB64, Fit::Long, Prepared::Worn, WORN),
 ];
 
 pub(super) const ABOUT: &[(&str, &str)] = &[
@@ -127,4 +153,11 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
         "puts of random keys for long, unsynced, into the same; each put is timed, and bytes are counted until background \
          threads have done what they owe. Not for redb and LMDB, which promise less",
     ),
+    (
+        "disk-worn-get",
+        "gets of random keys, past the system's cache, where random keys were put three times as often as there are keys since \
+         the fill, and nothing was compacted by hand; ten times the data that there is memory for",
+    ),
+    ("disk-worn-scan", "seek of a random key and the next hundred entries there"),
+    ("disk-worn-overwrite", "as disk-overwrite, there"),
 ];

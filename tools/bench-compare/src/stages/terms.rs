@@ -116,4 +116,7 @@ pub enum Prepared {
     Loaded,
     /// All keys are put, and everything is where it stays.
     Compacted,
+    /// All keys are put, then random ones until several times as many were put, and what background threads owe for that is
+    /// done.
+    Worn,
 }

@@ -6,9 +6,11 @@ mod read;
 use std::time::Duration;
 
 use bench::data::order::Order;
+use bench::data::rng::Rng;
 
 use crate::crew::Rate;
 use crate::data::{Data, Model};
+use crate::draw::{Draw, Draws};
 use crate::engines::{Engine, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::{Latency, Times, Timing};
@@ -24,6 +26,8 @@ pub struct Bench<'b> {
     pub model: &'b Model,
     /// Room for what was begun, where puts go on beside gets.
     pub begun: &'b Model,
+    /// How keys of puts and reads are drawn.
+    pub draw: Draw,
     /// What random numbers begin from.
     pub seed: u64,
 }
@@ -146,14 +150,20 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Puts so many bytes of random keys, in batches.
-    pub fn prime(&self, bytes: u64) -> Result<()> {
+    /// Puts so many random keys, in batches. All engines get the same, however long their batches are.
+    pub fn put_random(&self, count: u64) -> Result<()> {
         let mut batches = put::Batches::new(self, 0, 1, self.batch() as usize);
-        let count = bytes.div_ceil(self.batch() * self.data.entry());
-        (0..count).try_for_each(|_| {
-            batches.draw();
-            batches.put(self.engine)
-        })
+        let mut left = count;
+        while left > 0 {
+            left -= batches.draw(left);
+            batches.put(self.engine)?;
+        }
+        Ok(())
+    }
+
+    /// Numbers below `bound`, from random ones of `thread`'s own for each `purpose`.
+    fn draws(&self, bound: u64, purpose: u64, thread: u64) -> Draws {
+        Draws::new(self.draw, bound.max(1), Rng::new(self.seed ^ purpose ^ thread << 32))
     }
 
     /// Entries of a batch.

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bench::data::order::{Order, Share};
-use bench::data::rng::Rng;
 
 use super::{Bench, Clocks, Length, Measured};
 use crate::crew::{self, LAP, Rate, Span};
+use crate::draw::Draws;
 use crate::engines::{Engine, Result};
 
 /// Puts each key once: the threads have a share each.
@@ -90,7 +90,7 @@ pub(super) fn commit(
         }
         let mut batches = Batches::new(bench, no, of, batch as usize);
         Box::new(move || {
-            batches.draw();
+            batches.draw(u64::from(batch));
             watch.time(|| batches.put(bench.engine))
         })
     })?;
@@ -99,10 +99,13 @@ pub(super) fn commit(
     Ok(Measured { rate, commits: commits.ops, user_bytes, ..Measured::default() })
 }
 
+/// What random numbers of puts are apart from those of reads by.
+const PUTS: u64 = 0xf00d;
+
 /// Makes the puts of one thread, to every `of`th number.
 pub(super) struct Putter<'b> {
     bench: &'b Bench<'b>,
-    rng: Rng,
+    turns: Draws,
     no: u64,
     of: u64,
     number: u64,
@@ -113,15 +116,14 @@ pub(super) struct Putter<'b> {
 
 impl<'b> Putter<'b> {
     pub(super) fn new(bench: &'b Bench<'b>, no: u64, of: u64) -> Putter<'b> {
-        let rng = Rng::new(bench.seed ^ 0xf00d ^ no << 32);
+        let turns = bench.draws(Share { no, of }.len(bench.model.len()), PUTS, no);
         let (key, value) = (Vec::new(), Vec::new());
-        Putter { bench, rng, no, of, number: 0, generation: 0, key, value }
+        Putter { bench, turns, no, of, number: 0, generation: 0, key, value }
     }
 
     /// Draws the next put.
     pub(super) fn draw(&mut self) -> (u64, u32) {
-        let turns = Share { no: self.no, of: self.of }.len(self.bench.model.len());
-        self.number = self.rng.below(turns) * self.of + self.no;
+        self.number = self.turns.next() * self.of + self.no;
         self.generation = self.bench.model.get(self.number) + 1;
         self.bench.data.key(self.number, &mut self.key);
         self.bench.data.value(self.number, self.generation, &mut self.value);
@@ -139,24 +141,33 @@ impl<'b> Putter<'b> {
 /// Makes batches of the puts of one thread.
 pub(super) struct Batches<'b> {
     putter: Putter<'b>,
+    size: usize,
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     drawn: Vec<(u64, u32)>,
 }
 
 impl<'b> Batches<'b> {
     pub(super) fn new(bench: &'b Bench<'b>, no: u64, of: u64, size: usize) -> Batches<'b> {
-        let entries = vec![(Vec::new(), Vec::new()); size];
-        Batches { putter: Putter::new(bench, no, of), entries, drawn: Vec::with_capacity(size) }
+        let entries = Vec::new();
+        Batches {
+            putter: Putter::new(bench, no, of),
+            size,
+            entries,
+            drawn: Vec::with_capacity(size),
+        }
     }
 
-    /// Draws the next batch.
-    pub(super) fn draw(&mut self) {
+    /// Draws the next batch, of `most` entries at most; how many it has.
+    pub(super) fn draw(&mut self, most: u64) -> u64 {
         self.drawn.clear();
+        let len = most.min(self.size as u64);
+        self.entries.resize_with(len as usize, Default::default);
         for (key, value) in &mut self.entries {
             self.drawn.push(self.putter.draw());
             key.clone_from(&self.putter.key);
             value.clone_from(&self.putter.value);
         }
+        len
     }
 
     /// Puts it.

@@ -3,12 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use bench::data::rng::Rng;
-
 use super::put::Putter;
 use super::{Bench, Clocks, Length, Measured};
 use crate::crew::{self, LAP, Span};
 use crate::data::{BLOCK, KEY};
+use crate::draw::Draws;
 use crate::engines::Result;
 
 /// Entries behind the one that is sought.
@@ -22,8 +21,9 @@ fn span(threads: usize, length: Length, blocks: u64) -> Span {
     Span { time: length.time, ops, lap: LAP.min(ops.div_ceil(OPS_MIN)) }
 }
 
-fn rng(bench: &Bench<'_>, thread: usize) -> Rng {
-    Rng::new(bench.seed ^ 0xbeef ^ (thread as u64) << 32)
+/// Numbers below `bound` of reads, from random ones of the thread's own.
+fn draws(bench: &Bench<'_>, bound: u64, thread: usize) -> Draws {
+    bench.draws(bound, 0xbeef, thread as u64)
 }
 
 pub(super) fn get(
@@ -33,18 +33,21 @@ pub(super) fn get(
     clocks: &Clocks,
 ) -> Result<Measured> {
     let count = bench.model.len();
-    // Nothing is put, so that all values have one generation, which is not looked up number by number.
-    let generation = bench.model.get(0);
+    // Nothing is put. Where all values have one generation it is not looked up number by number.
+    let same = bench.model.same();
     let (rate, _) = crew::run(threads, false, span(threads, length, 1), &|thread| {
-        let (mut rng, mut key, mut value) = (rng(bench, thread), Vec::new(), Vec::new());
+        let mut draws = draws(bench, count, thread);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = rng.below(count);
+            let number = draws.next();
             bench.data.key(number, &mut key);
             value.clear();
             let found = watch.time(|| bench.engine.get(&key, &mut value))?;
             match bench.data.generation(number, &value) {
-                Some(got) if got == generation && found => Ok(()),
+                Some(got) if found && got == same.unwrap_or_else(|| bench.model.get(number)) => {
+                    Ok(())
+                }
                 got => Err(format!("get {number}: found {found}, generation {got:?}")),
             }
         })
@@ -60,10 +63,11 @@ pub(super) fn get_absent(
 ) -> Result<Measured> {
     let count = bench.model.len();
     let (rate, _) = crew::run(threads, false, span(threads, length, 1), &|thread| {
-        let (mut rng, mut key, mut value) = (rng(bench, thread), Vec::new(), Vec::new());
+        let mut draws = draws(bench, count, thread);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = rng.below(count);
+            let number = draws.next();
             bench.data.absent_key(number, &mut key);
             value.clear();
             match watch.time(|| bench.engine.get(&key, &mut value))? {
@@ -82,14 +86,15 @@ pub(super) fn scan(
     clocks: &Clocks,
 ) -> Result<Measured> {
     let count = bench.model.len();
-    let generation = bench.model.get(0);
+    let same = bench.model.same();
     let blocks = 1 + NEXTS * bench.data.entry() / BLOCK;
     let (rate, _) = crew::run(threads, false, span(threads, length, blocks), &|thread| {
-        let (mut rng, mut from) = (rng(bench, thread), Vec::new());
+        // So low that enough follow.
+        let mut draws = draws(bench, count.saturating_sub(NEXTS), thread);
+        let mut from = Vec::new();
         let (mut last, mut watch) = ([0; KEY], clocks.main.stopwatch());
         Box::new(move || {
-            // So low that enough follow.
-            let number = rng.below(count.saturating_sub(NEXTS).max(1));
+            let number = draws.next();
             bench.data.key(number, &mut from);
             let (mut seen, mut wrong) = (0_u64, None);
             let mut each = |key: &[u8], value: &[u8]| {
@@ -99,7 +104,8 @@ pub(super) fn scan(
                 last = key.try_into().unwrap_or_default();
                 let number = bench.data.number(key);
                 let got = number.and_then(|number| bench.data.generation(number, value));
-                if !ordered || got != Some(generation) {
+                let wanted = same.or_else(|| Some(bench.model.get(number?)));
+                if !ordered || got.is_none() || got != wanted {
                     wrong = Some(format!("ordered {ordered}, generation {got:?}, key {key:?}"));
                 }
             };
@@ -145,10 +151,11 @@ pub(super) fn get_while_put(
                 watch.time(|| putter.put(bench.engine))
             });
         }
-        let (mut rng, mut key, mut value) = (rng(bench, thread), Vec::new(), Vec::new());
+        let mut draws = draws(bench, count, thread);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = rng.below(count);
+            let number = draws.next();
             bench.data.key(number, &mut key);
             value.clear();
             let least = bench.model.get(number);
