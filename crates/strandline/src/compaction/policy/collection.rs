@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 /// Small value files that are joined in one merge, at least.
 const JOINED: usize = 4;
-/// A file is small that has less than one of so many parts of what a file is cut at.
-const SMALL: u64 = 8;
+/// A file is small that has less than one of so many parts of what a file is cut at: what a memtable of a small store gives is not, else
+/// all values of a fill would be written twice.
+const SMALL: u64 = 32;
 
 /// What is known of a value file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +176,7 @@ mod tests {
 
     fn limits(space: u32) -> CollectionLimits {
         let (room, spare, at_once) = (u64::MAX, u64::MAX, u64::MAX);
-        CollectionLimits { space, room, spare, memory: 0, at_once, file_bytes: 104 }
+        CollectionLimits { space, room, spare, memory: 0, at_once, file_bytes: 416 }
     }
 
     fn chosen(files: &[ValueFileFacts], limits: CollectionLimits) -> Vec<u64> {
