@@ -390,6 +390,12 @@ pub fn leaked_tables(keyspace: &Keyspace) -> Result<u64> {
     keyspace.engine_for_steps().leaked_tables()
 }
 
+/// Bytes of tiers that files which are being written have yet to take.
+pub fn claimed_bytes(keyspace: &Keyspace) -> u64 {
+    let tables = keyspace.engine_for_steps().tables.as_ref();
+    tables.map_or(0, |tables| tables.tiers.iter().map(|tier| tier.coming()).sum())
+}
+
 /// What compactions have done since the store was opened.
 pub fn compactions(keyspace: &Keyspace) -> crate::CompactionFigures {
     keyspace.engine_for_steps().compaction_figures()

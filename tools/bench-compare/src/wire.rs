@@ -99,6 +99,10 @@ pub fn of_key(key: CaseKey) -> Value {
 
 /// The benchmark, if it is one that there is.
 pub fn to_key(value: &Value) -> Option<CaseKey> {
+    if let Some([name, threads, size]) = value.as_array().map(Vec::as_slice) {
+        // So older files have it.
+        return to_key(&json!({ "benchmark": name, "threads": threads, "value_size": size }));
+    }
     let (stage, case) = to_case(value)?;
     Some(sample::key(stage, case, to_load(value)?))
 }
@@ -184,6 +188,7 @@ mod tests {
         }
         let older = json!({"benchmark": "disk-fill", "threads": 2, "value_size": 1024});
         assert_eq!(to_key(&older), Some(sample::key(stage, case, Load::default())));
+        assert_eq!(to_key(&json!(["disk-fill", 2, 1024])), to_key(&older));
         let other =
             json!({"benchmark": "disk-fill", "threads": 2, "value_size": 1024, "draw": "latest"});
         assert_eq!(to_key(&other), None);

@@ -289,6 +289,7 @@ impl Engine {
                 values_tier,
                 site,
                 writes,
+                inputs: inputs.bytes(),
                 values_for: asked.as_ref().map_or(Writes::Levels, |asked| asked.memory),
                 ..self.output_options(space, into)
             };
@@ -389,6 +390,7 @@ impl Engine {
             writes: Writes::Levels,
             values_for: Writes::Levels,
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
+            inputs: u64::MAX,
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options.table_writer(&space.options),
             rate: self.background.rate.clone(),

@@ -335,7 +335,8 @@ fn file_facts<'p>(tables: &Tables, placed: &'p [Placed]) -> Vec<FileFacts<'p>> {
 fn tier_facts(tables: &Tables) -> Vec<TierFacts> {
     let facts = tables.tiers.iter().map(|tier| TierFacts {
         limit: tier.limit(),
-        taken: tier.claimed(),
+        taken: tier.taken(),
+        coming: tier.coming(),
         going: tier.going(),
         open: tier.is_open(),
     });

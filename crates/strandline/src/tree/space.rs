@@ -14,7 +14,7 @@ use super::memory::PmExtent;
 use super::names::{FileName, FilePlace};
 use super::room::Writes;
 use super::tables::Tables;
-use super::tiers::Tier;
+use super::tiers::{FileSite, Tier};
 use super::value_file::ValueFile;
 
 /// A table that is written and durable, and that no edit names yet.
@@ -65,11 +65,24 @@ impl TableSpace {
         self
     }
 
-    /// The same of a file that will have `len` bytes, about: nothing else takes them of its tier.
-    pub(crate) fn expecting(mut self, len: u64) -> TableSpace {
+    /// As [`TableSpace::file`], in the tier where it belongs or the next with room for the `len` bytes that it will have, about: nothing
+    /// else takes them there.
+    pub(crate) fn claimed(
+        tables: &Arc<Tables>,
+        name: FileName,
+        site: &FileSite,
+        len: u64,
+    ) -> TableSpace {
+        let tier = tables.tiers.claim_place(site, len).no();
+        let mut space = TableSpace::file(tables, FilePlace { tier, name });
+        space.coming = len;
+        space
+    }
+
+    /// Claims so many bytes more of its tier.
+    pub(crate) fn expect(&mut self, len: u64) {
         self.tier().into_iter().for_each(|tier| tier.claim(len));
         self.coming += len;
-        self
     }
 
     fn tier(&self) -> Option<&Tier> {

@@ -137,24 +137,31 @@ impl Tier {
         self.limit().saturating_sub(self.taken())
     }
 
-    /// Bytes that files take or, of those being written, will take.
-    pub(crate) fn claimed(&self) -> u64 {
-        self.taken().saturating_add(self.coming.load(Relaxed))
+    /// Bytes that files which are being written will take besides.
+    pub(crate) fn coming(&self) -> u64 {
+        self.coming.load(Relaxed)
     }
 
     /// Bytes that more files may take.
     pub(crate) fn unclaimed(&self) -> u64 {
-        self.limit().saturating_sub(self.claimed())
+        self.left().saturating_sub(self.coming())
     }
 
-    /// Notes that a file being written will take so many bytes.
+    /// Notes that a file being written will take so many bytes, if there is room for them.
+    fn try_claim(&self, len: u64) -> bool {
+        let claim = |coming: u64| coming.checked_add(len).filter(|sum| *sum <= self.left());
+        self.coming.fetch_update(Relaxed, Relaxed, claim).is_ok()
+    }
+
+    /// The same, whatever room there is.
     pub(super) fn claim(&self, len: u64) {
         self.coming.fetch_add(len, Relaxed);
     }
 
     /// Notes that it has taken some of them, or will not.
     pub(super) fn unclaim(&self, len: u64) {
-        self.coming.fetch_sub(len, Relaxed);
+        let before = self.coming.fetch_sub(len, Relaxed);
+        debug_assert!(before >= len, "{len} bytes of {before} are claimed no more");
     }
 
     pub(super) fn count(&self, len: u64) {
@@ -220,12 +227,24 @@ impl Tiers {
     /// room, or else the next faster one; then of all others in this order. Where none has room, the room of the store is
     /// asked, and refuses.
     pub(crate) fn place(&self, site: &FileSite, len: u64) -> &Tier {
+        self.first(site, |tier| tier.unclaimed() >= len).unwrap_or_else(|full| full)
+    }
+
+    /// The same, where the file claims these bytes.
+    pub(super) fn claim_place(&self, site: &FileSite, len: u64) -> &Tier {
+        self.first(site, |tier| tier.try_claim(len)).unwrap_or_else(|full| {
+            full.claim(len);
+            full
+        })
+    }
+
+    /// The first tier that takes a file; that where it goes all the same, if none does.
+    fn first(&self, site: &FileSite, takes: impl Fn(&Tier) -> bool) -> Result<&Tier, &Tier> {
         let (faster, slower) = self.all.split_at(site.rank.min(self.all.len() - 1));
         let open = || slower.iter().chain(faster.iter().rev()).filter(|tier| tier.is_open());
         let own = || open().filter(|tier| site.among.has(tier.no()));
-        let has_room = |tier: &&Tier| tier.unclaimed() >= len;
-        let found = own().find(has_room).or_else(|| open().find(has_room));
-        found.or_else(|| own().chain(open()).next()).unwrap_or(&slower[0])
+        let found = own().find(|tier| takes(tier)).or_else(|| open().find(|tier| takes(tier)));
+        found.ok_or_else(|| own().chain(open()).next().unwrap_or(&slower[0]))
     }
 }
 
@@ -275,8 +294,10 @@ mod tests {
         assert_eq!(*tiers.allowed(&TierSet::of(vec![0, 1, 7])), [true, false, false, false]);
         assert!(tiers.allowed(&TierSet::of(vec![1, 7])).is_empty());
         assert!(tiers.allowed(&TierSet::default()).is_empty());
-        tiers.all[0].claim(90);
-        assert_eq!((place(0, 10), place(0, 11)), (0, 2), "a file is being written there");
+        let claim = |len| tiers.claim_place(&site(0, &[]), len).no();
+        assert_eq!((claim(90), place(0, 10), place(0, 11)), (0, 0, 2), "it is being written there");
+        assert_eq!((claim(11), tiers.all[2].coming()), (2, 11));
+        tiers.all[2].unclaim(11);
         tiers.all[0].unclaim(90);
         tiers.all[2].give_back(60, 0);
         assert_eq!((tiers.all[2].left(), tiers.all[1].limit()), (100, u64::MAX));

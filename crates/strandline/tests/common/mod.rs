@@ -158,16 +158,20 @@ pub fn flip(path: &Path, at: u64) {
 /// Zones and tables that nothing holds. Background work may be writing or about to clear some: it is given time.
 #[track_caller]
 pub fn assert_nothing_leaked(db: &Db, when: &str) {
-    let mut leaked = (0, 0);
+    let mut leaked = (0, 0, 0);
     for _ in 0..2000 {
         let space = db.default_keyspace();
-        leaked = (steps::leaked_zones(space), steps::leaked_tables(space).expect("list"));
-        if leaked == (0, 0) {
+        leaked = (
+            steps::leaked_zones(space),
+            steps::leaked_tables(space).expect("list"),
+            steps::claimed_bytes(space),
+        );
+        if leaked == (0, 0, 0) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    panic!("{when}: {} zones and {} tables leaked", leaked.0, leaked.1);
+    panic!("{when}: {} zones, {} tables and {} claimed bytes leaked", leaked.0, leaked.1, leaked.2);
 }
 
 /// Keys with their values.

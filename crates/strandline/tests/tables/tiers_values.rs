@@ -45,11 +45,16 @@ fn within(dirs: &[&str]) -> KeyspaceOptions {
     KeyspaceOptions::new().tiers(KeyspaceTiers::Dirs(dirs.iter().map(Into::into).collect()))
 }
 
+/// A value of some hundred bytes for each part, which do not compress.
+fn long(i: u64, round: u64, parts: u64) -> Vec<u8> {
+    let parts: Vec<Vec<u8>> = (0..parts).map(|part| noise(i * 40 + part, round)).collect();
+    parts.concat()
+}
+
 /// Values of some 4000 bytes each, in key order.
 fn fill(db: &Db, count: u64, round: u64) -> Contents {
     for i in 0..count {
-        let value: Vec<Vec<u8>> = (0..40).map(|part| noise(i * 40 + part, round)).collect();
-        db.put(key(i), value.concat()).expect("put");
+        db.put(key(i), long(i, round, 40)).expect("put");
         if i % 50 == 0 {
             work(db);
         }
@@ -190,7 +195,7 @@ fn files_being_written_keep_within_a_tier() {
     let in_fast = || db.properties().ssd.expect("tables").tiers[0].bytes;
     let mut most = 0;
     for i in 0..2000 {
-        db.put(key(i * 7 % 2000), noise(i, 1).repeat(8 + i as usize % 20)).expect("put");
+        db.put(key(i * 7 % 2000), long(i, 1, 8 + i % 20)).expect("put");
         while !db.work(8).expect("work").is_idle() {
             most = in_fast().max(most);
         }
@@ -211,7 +216,7 @@ fn keyspaces_change_full_tiers() {
     let spaces =
         spaces.map(|(name, dir)| db.create_keyspace_with(name, within(&[dir])).expect("create"));
     for i in 0..200 {
-        spaces.iter().for_each(|space| space.put(key(i), noise(i, 1).repeat(40)).expect("put"));
+        spaces.iter().for_each(|space| space.put(key(i), long(i, 1, 30)).expect("put"));
         work(&db);
     }
     let compact = || {
@@ -226,6 +231,8 @@ fn keyspaces_change_full_tiers() {
     let dirs_of = |name| -> BTreeSet<String> { dirs_of(name) };
     compact();
     assert_eq!((dirs_of("one"), dirs_of("two")), ([FAST.into()].into(), [COLD.into()].into()));
+    let sums = values_in(&db);
+    assert!(sums[FAST].min(sums[COLD]) > SIZE / 2, "one has no room for both: {sums:?}");
     for (space, dir) in spaces.iter().zip([COLD, FAST]) {
         space.set_options(&within(&[dir])).expect("set");
     }

@@ -60,7 +60,7 @@ const LARGE: &[Case] = &[
     unsynced("disk-overwrite", Work::Steady, 1, PageCache::PastIfAble),
 ];
 
-/// The same without puts at a pace, which no disk keeps with long values.
+/// The same without puts at a pace, which many disks do not keep with long values.
 const LARGE_LONG: &[Case] = &[
     read("disk-get-cold", Work::Get, 1, PageCache::Cold),
     read("disk-get-cold", Work::Get, 2, PageCache::Cold),

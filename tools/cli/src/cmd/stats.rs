@@ -203,7 +203,7 @@ fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
 /// What lies in persistent memory, of what may: an earlier open may have allowed more.
 fn share(bytes: u64, limit: u64) -> String {
     match (bytes, limit) {
-        (1.., 0) => format!("{}, leaving: this open allows none", both(bytes)),
+        (1.., 0) => format!("{}; none is asked for at this open", both(bytes)),
         _ => format!("{} of {}", both(bytes), both(limit)),
     }
 }

@@ -263,6 +263,7 @@ impl Import<'_> {
             writes: Writes::Levels,
             values_for: Writes::Levels,
             table_bytes: self.options.table_bytes,
+            inputs: u64::MAX,
             cuts: Arc::from([]),
             writer,
             rate: None,

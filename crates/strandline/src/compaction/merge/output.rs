@@ -47,6 +47,8 @@ pub(crate) struct OutputOptions {
     pub values_for: Writes,
     /// Bytes at which a table is cut.
     pub table_bytes: u64,
+    /// Bytes of what is read, of all files that are written together.
+    pub inputs: u64,
     /// Keys at which a table ends, whatever its size, in order: the first keys of subranges, which so get their own tables.
     pub cuts: Arc<[Vec<u8>]>,
     /// What a table looks like; whose it is and its number are filled in.
@@ -95,10 +97,11 @@ struct OpenOutput {
 impl OutputOptions {
     /// Where its tables go.
     fn sink(&self) -> SinkOptions {
-        let OutputOptions { tier, writes, table_bytes, .. } = *self;
+        let OutputOptions { tier, writes, table_bytes, inputs, .. } = *self;
         let to = FileTier::Site(self.site.clone());
         let memory = Writes::Levels;
-        SinkOptions { tier, to, expected: table_bytes, writes, memory, rate: self.rate.clone() }
+        let expected = table_bytes.min(inputs.max(1));
+        SinkOptions { tier, to, expected, writes, memory, rate: self.rate.clone() }
     }
 }
 

@@ -100,20 +100,27 @@ impl TableSink {
             };
             room.has_room(len, memory)
         };
+        let room = room.filter(has_room);
         // If anything fails from here on, its drop removes the file.
-        let in_tier = match &to_tier {
-            FileTier::Site(site) => tables.tiers.place(site, expected).no(),
-            FileTier::Tier(no) => *no,
+        let space = match (&to_tier, room) {
+            (FileTier::Site(site), None) => TableSpace::claimed(tables, name, site, expected),
+            (FileTier::Site(site), Some(_)) => {
+                let tier = tables.tiers.place(site, expected).no();
+                TableSpace::file(tables, FilePlace { tier, name })
+            }
+            (FileTier::Tier(tier), _) => {
+                let mut space = TableSpace::file(tables, FilePlace { tier: *tier, name });
+                space.expect(expected);
+                space
+            }
         };
-        let place = FilePlace { tier: in_tier, name };
-        let space = TableSpace::file(tables, place);
-        let (space, to) = match room.filter(has_room) {
-            Some(room) => (space, To::Memory(Arc::clone(room), memory)),
-            None => (space.expecting(expected), To::File(tables.create(place)?)),
+        let to = match room {
+            Some(room) => To::Memory(Arc::clone(room), memory),
+            None => To::File(tables.create(space.place())?),
         };
         Ok(TableSink {
             tables: Arc::clone(tables),
-            place,
+            place: space.place(),
             space,
             belongs: to_tier,
             expected,
@@ -156,10 +163,11 @@ impl TableSink {
             return false;
         }
         let is_full = |tier: &Tier| tier.unclaimed() < (2 * BUFFER) as u64;
+        if !tiers.get(self.place.tier).is_some_and(is_full) {
+            return false;
+        }
         let other = tiers.place(site, self.expected);
-        tiers.get(self.place.tier).is_some_and(is_full)
-            && other.no() != self.place.tier
-            && other.unclaimed() >= self.expected
+        other.no() != self.place.tier && other.unclaimed() >= self.expected
     }
 
     /// What the table looks like that is as `options` in a file.
@@ -176,6 +184,7 @@ impl TableSink {
     fn flush(&mut self) -> Result<()> {
         if let To::Memory(room, _) = &self.to {
             self.outgrew = self.buffer.len() as u64 > room.len_max();
+            self.place_anew();
             self.to = To::File(self.tables.create(self.place)?);
         }
         self.space.take(self.buffer.len() as u64, self.writes)?;
@@ -192,6 +201,17 @@ impl TableSink {
         Ok(())
     }
 
+    /// What was to go to persistent memory goes to a tier that has room now.
+    fn place_anew(&mut self) {
+        let FileTier::Site(site) = &self.belongs else { return };
+        let tier = self.tables.tiers.place(site, self.buffer.len() as u64).no();
+        let place = FilePlace { tier, ..self.place };
+        if tier != self.place.tier && !self.tables.is_used(place) {
+            // There is no file yet where it was to be.
+            (self.place, self.space) = (place, TableSpace::file(&self.tables, place));
+        }
+    }
+
     /// Takes what the file has to a file in another tier, since the device is full: a write that failed is not tried again.
     ///
     /// # Errors
@@ -206,8 +226,9 @@ impl TableSink {
             return Err(full);
         }
         let mut space = TableSpace::file(&self.tables, place);
-        space = space.expecting(self.space.coming());
-        space.take(self.written + self.buffer.len() as u64, self.writes)?;
+        let there = self.written + self.buffer.len() as u64;
+        space.expect(there + self.space.coming());
+        space.take(there, self.writes)?;
         let mut to = self.tables.create(place)?;
         let mut sum = Sum::default();
         if self.written > 0 {

@@ -247,6 +247,7 @@ mod tests {
         let mut files = vec![file(1, 12, 12), file(2, 11, 11), file(3, 12, 12), file(4, 100, 100)];
         assert_eq!(chosen(&files, limits(150)), [0; 0]);
         files.push(file(5, 1, 1));
+        files.push(file(6, 20, 20));
         assert_eq!(chosen(&files, limits(150)), [1, 2, 3, 5]);
     }
 }

@@ -409,6 +409,7 @@ mod tests {
                 }
             }
             assert!(files.iter().all(|file| file.may(file.rank)), "{one} and {other}: {files:?}");
+            assert_eq!(first_move(&tiers, &files), None, "that is all");
         }
         let none_free = [tier(1000, 800), tier(1000, 800), tier(1000, 850)];
         let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };

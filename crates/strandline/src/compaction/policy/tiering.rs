@@ -27,8 +27,9 @@ const READ_SHARE: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TierFacts {
     pub limit: u64,
-    /// Bytes that files have, or will have once they are written.
     pub taken: u64,
+    /// Bytes that files which are being written will take besides.
+    pub coming: u64,
     /// Of these, bytes of files that go with their last readers.
     pub going: u64,
     /// New files go there; else all that is there moves away.
@@ -36,8 +37,9 @@ pub(crate) struct TierFacts {
 }
 
 impl TierFacts {
+    /// Bytes that more files may take.
     pub(super) fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.taken)
+        self.limit.saturating_sub(self.taken).saturating_sub(self.coming)
     }
 
     /// Bytes up to which moves fill it.
@@ -177,7 +179,7 @@ pub(super) mod tests {
     use super::*;
 
     pub(crate) fn tier(limit: u64, taken: u64) -> TierFacts {
-        TierFacts { limit, taken, going: 0, open: true }
+        TierFacts { limit, taken, coming: 0, going: 0, open: true }
     }
 
     pub(crate) fn file(rank: usize, level: usize, reads: u64) -> FileFacts<'static> {
