@@ -17,6 +17,9 @@ use super::tables::Tables;
 use super::tiers::{FileSite, Tier};
 use super::value_file::ValueFile;
 
+/// Bytes that a file claims at most: where nothing says at what length tables are cut, sums of claims must not wrap.
+const CLAIM_MOST: u64 = 1 << 40;
+
 /// A table that is written and durable, and that no edit names yet.
 pub(crate) struct NewTable {
     pub desc: TableDesc,
@@ -73,6 +76,7 @@ impl TableSpace {
         site: &FileSite,
         len: u64,
     ) -> TableSpace {
+        let len = len.min(CLAIM_MOST);
         let tier = tables.tiers.claim_place(site, len).no();
         let mut space = TableSpace::file(tables, FilePlace { tier, name });
         space.coming = len;
@@ -81,6 +85,7 @@ impl TableSpace {
 
     /// Claims so many bytes more of its tier.
     pub(crate) fn expect(&mut self, len: u64) {
+        let len = len.min(CLAIM_MOST);
         self.tier().into_iter().for_each(|tier| tier.claim(len));
         self.coming += len;
     }
