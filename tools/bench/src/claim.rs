@@ -190,7 +190,7 @@ fn pool_id(path: &Path) -> Option<u64> {
 }
 
 /// The identifier of the pool that tables belong to.
-fn owner_of(folder: &Path) -> Option<u64> {
+pub(crate) fn owner_of(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join(OWNER)).ok()?;
     u64::from_str_radix(text.lines().find_map(|line| line.strip_prefix("pool "))?, 16).ok()
 }
@@ -242,7 +242,7 @@ fn holds_tables(folder: &Path) -> bool {
 pub(crate) fn is_of_tables(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let is_numbered = stem.len() >= 6 && stem.bytes().all(|byte| byte.is_ascii_digit());
-    let is_table = is_numbered && path.extension().is_some_and(|end| end == "sst");
+    let is_table = is_numbered && path.extension().is_some_and(|end| end == "sst" || end == "blob");
     (is_table || path.ends_with(OWNER)) && !path.is_dir()
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pmem::{Probe, Storage};
-use strandline::{Db, Hooks, MachineMemory, Options, PmSource, SsdSource, WalDir};
+use strandline::{Db, Hooks, MachineMemory, Options, PmSource, SsdSource, TierSource, WalDir};
 
-use crate::claim::{Places, holds_bytes, is_of_tables, log_files};
+use crate::claim::{Places, holds_bytes, is_of_tables, log_files, owner_of};
 use crate::config::Config;
 use crate::events::{EventForm, EventPrinter};
 use crate::operators;
@@ -216,15 +216,22 @@ impl Store {
         Ok(began.elapsed())
     }
 
-    /// The files of its tables, and behind them the one that says whose they are.
+    /// The files of its tables and values, in all its tiers, and behind them those that say whose they are.
     fn tables(&self) -> Result<Vec<PathBuf>, String> {
         let own = self.path.join("sst");
         let named = match &self.options.ssd {
             SsdSource::Path(folder) => Some(folder.clone()),
             _ => None,
         };
+        let mut folders: Vec<PathBuf> = std::iter::once(own).chain(named).collect();
+        if let TierSource::Dirs(tiers) = &self.options.tiers {
+            // What another store has there stays, and the open says whose it is.
+            let owner = folders.iter().find_map(|folder| owner_of(folder));
+            let tiers = tiers.iter().map(|tier| tier.dir.clone());
+            folders.extend(tiers.filter(|tier| owner.is_some() && owner_of(tier) == owner));
+        }
         let mut files = Vec::new();
-        for folder in std::iter::once(own).chain(named) {
+        for folder in folders {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for entry in entries {
                 let entry =

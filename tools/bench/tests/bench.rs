@@ -751,3 +751,37 @@ fn models_of_devices_are_told_with_every_figure() {
     assert!(chase["model_ns"].as_f64() > chase["host_ns"].as_f64(), "{chase}");
     assert_eq!(chase["basis"], format!("emulated (pm: {model})"));
 }
+
+/// A fresh store has its tiers to itself, again and again, and takes none from another store.
+#[test]
+fn a_fresh_store_takes_its_tiers_anew() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let bench = |db: &str, tables: &str| {
+        let places = [
+            format!("--db={}", at(db)),
+            format!("--tiers={}:1G", at("fast")),
+            format!("--ssd={}", at(tables)),
+        ];
+        let mut args = vec![
+            "--benchmarks=fillrandom,fillseq,compact,check",
+            "--num=2000",
+            "--value_size=1000",
+        ];
+        args.extend(["--pm=dram", "--value_files_min=500"]);
+        args.extend(places.iter().map(String::as_str));
+        run(&args)
+    };
+    bench("one", "slow").lines();
+    bench("one", "slow").lines();
+    let there = || std::fs::read_dir(at("fast")).expect("a tier").count();
+    let before = there();
+    assert!(before > 1, "tables and their owner");
+    let other = bench("other", "slower");
+    assert!(
+        !other.output.status.success() && other.err().contains("another store"),
+        "{}",
+        other.err()
+    );
+    assert_eq!(there(), before, "what another store has there stays");
+}
