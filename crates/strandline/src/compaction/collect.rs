@@ -210,6 +210,7 @@ impl Engine {
         let (before, live) = chosen.fold((0, 0), sum);
         rooms.values.counts_packed(live) < before
     }
+
     /// Tables side by side that refer to the worst value files, if there is too much garbage, or else to files that are `leaving`.
     fn pick_collection(
         &self,

@@ -223,12 +223,11 @@ fn keyspaces_change_full_tiers() {
         spaces.iter().for_each(|space| db.compact_range(space, None, None).expect("compact"));
         work(&db);
     };
-    let dirs_of = |name: &str| {
+    let dirs_of = |name: &str| -> BTreeSet<String> {
         let all = db.properties().keyspaces.into_iter().filter(|space| &*space.name == name);
         let files = all.flat_map(|space| space.value_files);
         files.map(|file| file.path.parent().expect("a directory").display().to_string()).collect()
     };
-    let dirs_of = |name| -> BTreeSet<String> { dirs_of(name) };
     compact();
     assert_eq!((dirs_of("one"), dirs_of("two")), ([FAST.into()].into(), [COLD.into()].into()));
     let sums = values_in(&db);

@@ -283,7 +283,7 @@ fn to_json(keyspace: &KeyspaceProperties, form: Form) -> Value {
 
 /// The tier of what is a file; what lies in persistent memory, at `pm_at`, is in none.
 fn tier_of(pm_at: Option<u64>, tier: u32) -> Option<u32> {
-    if pm_at.is_some() { None } else { Some(tier) }
+    pm_at.is_none().then_some(tier)
 }
 
 fn tier_text(pm_at: Option<u64>, tier: u32) -> String {

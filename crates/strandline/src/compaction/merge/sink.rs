@@ -452,7 +452,7 @@ mod tests {
         assert_eq!((fast().unclaimed(), fast().left()), (190, 190), "no more than it has");
         let mut longer = begin(&tables, 100);
         longer.append(&[1; 100]).expect("append");
-        assert!(longer.fills_tier(), "what comes then goes to another tier");
+        assert!(longer.fills_tier(), "more bytes go to another tier");
         drop((whole, third, longer));
         tables.remove_dead().expect("remove");
         assert_eq!((fast().unclaimed(), fast().left()), (250, 250));

@@ -397,9 +397,9 @@ mod tests {
         let full_at = |full: [usize; 2]| {
             [0, 1, 2].map(|rank| tier(1000, if full.contains(&rank) { 800 } else { 0 }))
         };
+        let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };
         for [one, other] in [[0, 1], [1, 2], [2, 0]] {
             let mut tiers = full_at([one, other]);
-            let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };
             let mut files = [[of(one, other); 8], [of(other, one); 8]].concat();
             for _ in 0..8 {
                 for TierMove { file, to } in plan_moves(&tiers, &files) {
@@ -412,7 +412,6 @@ mod tests {
             assert_eq!(first_move(&tiers, &files), None, "that is all");
         }
         let none_free = [tier(1000, 800), tier(1000, 800), tier(1000, 850)];
-        let of = |rank, home: usize| FileFacts { allowed: only[home], ..file(rank, 6, 0) };
         assert_eq!(first_move(&none_free, &[of(0, 1), of(1, 0)]), None, "nowhere to wait");
     }
 
