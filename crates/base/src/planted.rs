@@ -313,7 +313,7 @@ bugs! {
     TierSyncsOwnOnly,
     /// The file of a table that moves to another tier goes before the edit that names its copy.
     TierMoveRemovesFirst,
-    /// A table moves to where its older copy is yet to be removed.
+    /// A table that moves replaces its older copy, which its last reader is yet to remove.
     TierMoveIgnoresUsed,
     /// The old file of a value file that moves to another tier goes before the edit that says where it lies.
     MovedValuesRemovedFirst,

@@ -150,7 +150,14 @@ pub fn tiers() -> Shape {
 
 /// Readers that sleep while what they read moves to another tier.
 pub fn tiers_readers() -> Shape {
-    Shape { ops: 60, ..snapshots() }
+    Shape {
+        ops: 120,
+        keys: Keys::short(8),
+        value_lens: vec![150],
+        reads: 40,
+        background: 35,
+        ..snapshots()
+    }
 }
 
 /// Levels with gaps, into which tables move.

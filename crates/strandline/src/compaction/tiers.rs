@@ -241,13 +241,15 @@ impl Engine {
         file: &PlacedFile,
         PlannedMove { level, from, to, .. }: &PlannedMove,
     ) -> Result<Option<Arc<Compaction>>> {
-        let ignores_used = planted::is(Bug::TierMoveIgnoresUsed);
         let to_tier = tables.tiers.get(*to);
         let has_room =
             to_tier.is_some_and(|tier| tier.is_open() && tier.unclaimed() >= file.bytes());
         // What it once had there may have yet to go, with its last reader.
         let place = FilePlace { tier: *to, name: file.name() };
-        let is_used = tables.is_used(place) && !ignores_used;
+        let mut is_used = tables.is_used(place);
+        if planted::is(Bug::TierMoveIgnoresUsed) && is_used {
+            is_used = tables.remove(place).is_err();
+        }
         if !has_room || is_used || space.dropped.load(Relaxed) {
             return Ok(None);
         }
