@@ -3,6 +3,7 @@
 //!
 //! Lines are read and written by words (I-PM-2), because a view may be printed while zones are granted.
 
+use base::PmOffset;
 use base::checksum::{mix, sum32};
 use base::planted::{self, Bug};
 use pmem::{Durable, InFlight, Region, Site};
@@ -76,13 +77,14 @@ impl Pool {
     /// # Panics
     /// If there is no such zone.
     pub fn header(&self, no: u32) -> HeaderState {
-        let [first, second] = self.copies(no);
-        match (decode(self.id(), no, first), decode(self.id(), no, second)) {
-            (granted @ HeaderState::Granted(_), _) => granted,
+        let decode = |copy| decode(self.id(), no, self.copy(no, copy));
+        match decode(0) {
             // The first word decides: without it the second copy is what a clear left behind.
-            (HeaderState::Free, _) => HeaderState::Free,
-            (HeaderState::Torn, granted @ HeaderState::Granted(_)) => granted,
-            (HeaderState::Torn, _) => HeaderState::Torn,
+            first @ (HeaderState::Granted(_) | HeaderState::Free) => first,
+            HeaderState::Torn => match decode(1) {
+                granted @ HeaderState::Granted(_) => granted,
+                HeaderState::Free | HeaderState::Torn => HeaderState::Torn,
+            },
         }
     }
 
@@ -115,9 +117,11 @@ impl Pool {
     }
 
     fn copies(&self, no: u32) -> [[u64; 4]; 2] {
-        let at = self.geometry().line_at(no);
-        [at, at + COPY]
-            .map(|at| [0, 8, 16, 24].map(|word| self.region().load_u64((at + word).get())))
+        [self.copy(no, 0), self.copy(no, 1)]
+    }
+
+    fn copy(&self, no: u32, copy: u64) -> [u64; 4] {
+        words(self.region(), self.geometry().line_at(no) + copy * COPY)
     }
 
     /// Makes the header of zone `no` durable, and counts that it will be filled. The zone must have been taken, and its
@@ -197,11 +201,15 @@ pub(crate) fn stands_for(region: &Region, pool_id: u64) -> bool {
     let zones = region.len().saturating_sub(HEADER_LEN) >> 10;
     (0..u32::try_from(zones).unwrap_or(u32::MAX)).any(|no| {
         let at = ZONE_TABLE + u64::from(no) * ZONE_LINE;
-        [at, at + COPY].into_iter().any(|at| {
-            let words = [0, 8, 16, 24].map(|word| region.load_u64((at + word).get()));
-            matches!(decode(pool_id, no, words), HeaderState::Granted(_))
-        })
+        [at, at + COPY]
+            .into_iter()
+            .any(|at| matches!(decode(pool_id, no, words(region, at)), HeaderState::Granted(_)))
     })
+}
+
+fn words(region: &Region, at: PmOffset) -> [u64; 4] {
+    let word = |word: u64| region.load_u64((at + word).get());
+    [word(0), word(8), word(16), word(24)]
 }
 
 /// One 8-byte store decides (I-POOL-3); the second copy must not outlive it, or damage could bring it back.

@@ -321,6 +321,11 @@ impl<S: Sink> ValueWriter<S> {
         &self.sink
     }
 
+    /// The same, to ask it for room.
+    pub fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.values == 0

@@ -98,10 +98,10 @@ pub const VALUES_DEEP: Engine =
 /// Memtables go to tables as they are: values come to lie apart, and files go, every few writes.
 pub const VALUES_FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..VALUES };
 pub const VALUES_FLUSHED_DEEP: Engine = Engine { level0: Level0Form::Sst, ..VALUES_DEEP };
-/// Many values in each file, with little garbage.
+/// Many values in each file, with little garbage; files of few values are joined.
 pub const VALUES_MANY: Engine = Engine {
     keys: Keys::short(16),
-    table_bytes: Some(1024),
+    table_bytes: Some(8 << 10),
     zones: 30,
     manifest_len: 12 << 10,
     ..VALUES_FLUSHED

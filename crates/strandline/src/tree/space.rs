@@ -90,6 +90,13 @@ impl TableSpace {
         self.coming += len;
     }
 
+    /// The same, if its tier has room for them.
+    pub(crate) fn try_expect(&mut self, len: u64) -> bool {
+        let claimed = self.tier().is_none_or(|tier| tier.try_claim(len));
+        self.coming += if claimed { len } else { 0 };
+        claimed
+    }
+
     fn tier(&self) -> Option<&Tier> {
         self.tables.tiers.get(self.place.tier)
     }

@@ -148,7 +148,7 @@ impl Tier {
     }
 
     /// Notes that a file being written will take so many bytes, if there is room for them.
-    fn try_claim(&self, len: u64) -> bool {
+    pub(super) fn try_claim(&self, len: u64) -> bool {
         let claim = |coming: u64| coming.checked_add(len).filter(|sum| *sum <= self.left());
         self.coming.fetch_update(Relaxed, Relaxed, claim).is_ok()
     }

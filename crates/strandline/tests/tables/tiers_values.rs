@@ -185,25 +185,42 @@ fn a_full_tier_gives_values_away() {
     assert_files(&place, &db);
 }
 
+/// The most that a tier of `size` bytes has, looked at all the time, while so many values of `parts(i)` hundred bytes are put.
+fn most_in_fast(size: u64, count: u64, parts: impl Fn(u64) -> u64) -> u64 {
+    let place = place();
+    let db = place.open(tiered(&[(FAST, size)]));
+    let in_fast = || db.properties().ssd.expect("tables").tiers[0].bytes;
+    let mut most = 0;
+    for i in 0..count {
+        db.put(key(i * 7 % count), long(i, 1, parts(i))).expect("put");
+        let mut is_idle = false;
+        while !is_idle {
+            is_idle = db.work(1).expect("work").is_idle();
+            most = in_fast().max(most);
+        }
+    }
+    assert_files(&place, &db);
+    most
+}
+
 /// Tables and value files that are written side by side do not fill a tier beyond its size: each claims what it is expected to take,
 /// and a value file ends where its tier does.
 #[test]
 fn files_being_written_keep_within_a_tier() {
     const SIZE: u64 = 200 << 10;
-    let place = place();
-    let db = place.open(tiered(&[(FAST, SIZE)]));
-    let in_fast = || db.properties().ssd.expect("tables").tiers[0].bytes;
-    let mut most = 0;
-    for i in 0..2000 {
-        db.put(key(i * 7 % 2000), long(i, 1, 8 + i % 20)).expect("put");
-        while !db.work(8).expect("work").is_idle() {
-            most = in_fast().max(most);
-        }
-    }
+    let most = most_in_fast(SIZE, 2000, |i| 8 + i % 20);
     assert!(most > SIZE / 2, "{most} bytes");
     // A table has its index beside what it is cut at.
     assert!(most < SIZE + (8 << 10), "{most} bytes");
-    assert_files(&place, &db);
+}
+
+/// A value that is longer than what its file claimed goes where there is room for it, and one that is longer than the tier is not
+/// there.
+#[test]
+fn long_values_keep_within_a_tier() {
+    const SIZE: u64 = 200 << 10;
+    let most = most_in_fast(SIZE, 200, |i| if i % 4 == 0 { 3000 } else { 20 + i });
+    assert!((1..SIZE).contains(&most), "{most} bytes");
 }
 
 /// Two keyspaces whose files fill each other's tiers change places by way of the tier that is free.

@@ -19,7 +19,7 @@ use crate::tree::names::{FileName, FilePlace};
 use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::{FileSite, Tier};
+use crate::tree::tiers::FileSite;
 
 /// Bytes that a file is handed at once.
 const BUFFER: usize = 1 << 20;
@@ -155,19 +155,22 @@ impl TableSink {
         }
     }
 
-    /// Whether more bytes belong in another file: those that were expected are written, its tier has no more, and another has.
-    pub(crate) fn fills_tier(&self) -> bool {
-        let (To::File(_), FileTier::Site(site)) = (&self.to, &self.belongs) else { return false };
+    /// Whether `len` bytes more belong in this file, which has some: its tier has room for them, claimed beyond what was expected
+    /// if need be, or no other tier has.
+    pub(crate) fn takes(&mut self, len: u64) -> bool {
+        let (To::File(_), FileTier::Site(site)) = (&self.to, &self.belongs) else { return true };
         let tiers = &self.tables.tiers;
-        if !tiers.are_several() || self.buffer.len() < self.space.coming() as usize {
+        let more = (self.buffer.len() as u64 + len).saturating_sub(self.space.coming());
+        if !tiers.are_several() || self.space.try_expect(more) {
+            return true;
+        }
+        let begun = self.expected.max(len);
+        let other = tiers.place(site, begun);
+        if other.no() != self.place.tier && other.unclaimed() >= begun {
             return false;
         }
-        let is_full = |tier: &Tier| tier.unclaimed() < (2 * BUFFER) as u64;
-        if !tiers.get(self.place.tier).is_some_and(is_full) {
-            return false;
-        }
-        let other = tiers.place(site, self.expected);
-        other.no() != self.place.tier && other.unclaimed() >= self.expected
+        self.space.expect(more);
+        true
     }
 
     /// What the table looks like that is as `options` in a file.
@@ -447,12 +450,13 @@ mod tests {
         drop(second);
         assert_eq!(fast().unclaimed(), 150, "one that ends unwritten takes nothing");
         first.append(&[1; 60]).expect("append");
-        assert!(!first.fills_tier(), "it may take what was expected");
+        assert!(first.takes(40), "it may take what was expected");
         let whole = first.end().expect("end");
         assert_eq!((fast().unclaimed(), fast().left()), (190, 190), "no more than it has");
         let mut longer = begin(&tables, 100);
         longer.append(&[1; 100]).expect("append");
-        assert!(longer.fills_tier(), "more bytes go to another tier");
+        assert!(longer.takes(90) && fast().unclaimed() == 0, "there is room for more than that");
+        assert!(!longer.takes(91), "more bytes go to another tier");
         drop((whole, third, longer));
         tables.remove_dead().expect("remove");
         assert_eq!((fast().unclaimed(), fast().left()), (250, 250));

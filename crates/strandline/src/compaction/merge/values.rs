@@ -159,20 +159,24 @@ impl ValueOutput {
 
     /// The file under way, for a record with so many bytes of key and stored value.
     fn writer(&mut self, coming: usize) -> Result<&mut ValueWriter<TableSink>> {
-        let is_full = |open: &ValueWriter<TableSink>| {
-            let outgrows = open.sink().is_too_long(open.len_with(coming as u64));
+        let coming = coming as u64;
+        let is_full = |open: &mut ValueWriter<TableSink>| {
             // Where it counts for a zone anyway, it fills one.
             let long = open.len() >= self.merge.file_bytes && !open.sink().is_for_memory();
-            long || !open.is_empty() && (outgrows || open.sink().fills_tier())
+            let (len, with) = (open.len(), open.len_with(coming));
+            let fits = !open.sink().is_too_long(with);
+            long || !open.is_empty() && !(fits && open.sink_mut().takes(with - len))
         };
-        if self.open.as_ref().is_some_and(is_full) {
+        if self.open.as_mut().is_some_and(is_full) {
             self.end_file()?;
         }
         let writer = match self.open.take() {
             Some(writer) => writer,
             None => {
                 let id = self.tables.take_id();
-                let sink = TableSink::new(&self.tables, FileName::Values(id), self.sink.clone())?;
+                let mut options = self.sink.clone();
+                options.expected = options.expected.max(coming);
+                let sink = TableSink::new(&self.tables, FileName::Values(id), options)?;
                 let MergeValues { compression_level, .. } = self.merge;
                 // What is read where it lies is what is stored.
                 let compression = match sink.is_for_memory() {
