@@ -164,8 +164,8 @@ impl ValueOutput {
             // Where it counts for a zone anyway, it fills one.
             let long = open.len() >= self.merge.file_bytes && !open.sink().is_for_memory();
             let (len, with) = (open.len(), open.len_with(coming));
-            let fits = !open.sink().is_too_long(with);
-            long || !open.is_empty() && !(fits && open.sink_mut().takes(with - len))
+            let outgrows = open.sink().is_too_long(with);
+            long || !open.is_empty() && (outgrows || !open.sink_mut().takes(with - len))
         };
         if self.open.as_mut().is_some_and(is_full) {
             self.end_file()?;
