@@ -77,11 +77,11 @@ impl Pool {
     /// # Panics
     /// If there is no such zone.
     pub fn header(&self, no: u32) -> HeaderState {
-        let decode = |copy| decode(self.id(), no, self.copy(no, copy));
-        match decode(0) {
+        let state = |copy| decode(self.id(), no, self.copy(no, copy));
+        match state(0) {
             // The first word decides: without it the second copy is what a clear left behind.
             first @ (HeaderState::Granted(_) | HeaderState::Free) => first,
-            HeaderState::Torn => match decode(1) {
+            HeaderState::Torn => match state(1) {
                 granted @ HeaderState::Granted(_) => granted,
                 HeaderState::Free | HeaderState::Torn => HeaderState::Torn,
             },

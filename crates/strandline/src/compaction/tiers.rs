@@ -246,10 +246,8 @@ impl Engine {
             to_tier.is_some_and(|tier| tier.is_open() && tier.unclaimed() >= file.bytes());
         // What it once had there may have yet to go, with its last reader.
         let place = FilePlace { tier: *to, name: file.name() };
-        let mut is_used = tables.is_used(place);
-        if planted::is(Bug::TierMoveIgnoresUsed) && is_used {
-            is_used = tables.remove(place).is_err();
-        }
+        let replaces = || planted::is(Bug::TierMoveIgnoresUsed) && tables.remove(place).is_ok();
+        let is_used = tables.is_used(place) && !replaces();
         if !has_room || is_used || space.dropped.load(Relaxed) {
             return Ok(None);
         }

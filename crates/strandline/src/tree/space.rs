@@ -93,7 +93,9 @@ impl TableSpace {
     /// The same, if its tier has room for them.
     pub(crate) fn try_expect(&mut self, len: u64) -> bool {
         let claimed = self.tier().is_none_or(|tier| tier.try_claim(len));
-        self.coming += if claimed { len } else { 0 };
+        if claimed {
+            self.coming += len;
+        }
         claimed
     }
 

@@ -160,7 +160,8 @@ impl TableSink {
     pub(crate) fn takes(&mut self, len: u64) -> bool {
         let (To::File(_), FileTier::Site(site)) = (&self.to, &self.belongs) else { return true };
         let tiers = &self.tables.tiers;
-        let more = (self.buffer.len() as u64 + len).saturating_sub(self.space.coming());
+        let pending = (self.buffer.len() as u64).saturating_add(len);
+        let more = pending.saturating_sub(self.space.coming());
         if !tiers.are_several() || self.space.try_expect(more) {
             return true;
         }
