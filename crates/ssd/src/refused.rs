@@ -19,6 +19,9 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
         }
         Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
         Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
+        Some(Errno::NOTDIR) => {
+            (ErrorKind::InvalidArgument, "has a file in its path; name a directory instead of it")
+        }
         Some(Errno::ACCESS | Errno::ROFS) => (
             ErrorKind::Io,
             "may not be used that way; change its mode, or choose a writable directory",
@@ -82,6 +85,7 @@ mod tests {
     fn refusals_have_kinds_and_name_the_path() {
         for (errno, kind) in [
             (Errno::NOSPC, ErrorKind::NoSpace),
+            (Errno::NOTDIR, ErrorKind::InvalidArgument),
             (Errno::DQUOT, ErrorKind::NoSpace),
             (Errno::NOENT, ErrorKind::NotFound),
             (Errno::EXIST, ErrorKind::Exists),

@@ -171,7 +171,10 @@ fn check_owner_of(media: &Media, tier: &TierDir, report: &mut CheckReport) -> Re
     }
     let what = match owner::is_claimed(fs, dir, Some(media.pool.id())) {
         Ok(true) => return Ok(()),
-        Ok(false) => "is missing; an open for writing writes it anew".to_owned(),
+        Ok(false) => format!(
+            "{} has no such file; the next open for writing makes it, or forgets the directory if no file lies there",
+            dir.display()
+        ),
         Err(error) => error.context().to_owned(),
     };
     let file = Some(dir.join(owner::NAME));

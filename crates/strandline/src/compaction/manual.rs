@@ -27,6 +27,8 @@ use crate::tree::table::Table;
 
 /// Looks for files that are to move at the end of a manual compaction: each file moves once after a look.
 const LOOKS_MAX: usize = 8;
+/// Pauses before the first, at most, for the last readers of files that were replaced.
+const PAUSES_MAX: usize = 500;
 
 /// How far a manual compaction goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -154,6 +156,7 @@ impl Engine {
         for each in before.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
             self.carry_out(each)?;
         }
+        self.await_replaced()?;
         // Reads and writes go on, so that there may always be one more.
         let (mut plan, mut looks) = (TierPlan::default(), 0);
         loop {
@@ -196,6 +199,22 @@ impl Engine {
                 return Ok(());
             }
         }
+    }
+
+    /// Waits a moment for files that no edit names any more, which take room in their tiers until their last readers let go of them:
+    /// background threads soon, iterators perhaps not.
+    fn await_replaced(&self) -> Result<()> {
+        let tables = self.tables.iter().filter(|tables| tables.tiers.are_several());
+        for tables in tables.filter(|_| self.options.background_threads > 0) {
+            for _ in 0..PAUSES_MAX {
+                self.remove_dead_tables(tables)?;
+                if tables.tiers.iter().all(|tier| tier.going() == 0) {
+                    break;
+                }
+                self.pause("compact")?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins to compact level 0 of the first subrange that has any of the keys there.

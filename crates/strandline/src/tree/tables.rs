@@ -138,12 +138,20 @@ impl Tables {
             None => Err(Error::corruption(
                 "open",
                 format!(
-                    "files of the store lie in its tier {no}, whose directory is not among those of `tiers` (the file {} in it \
-                     says `tier {no}`); name it there",
+                    "files of the store lie in its tier {no}, which is none of its directories: {}; name the one whose file \
+                     {} says `tier {no}` in `tiers`, or mount its device if it is one of these and empty",
+                    self.numbered_dirs(),
                     owner::NAME
                 ),
             )),
         }
+    }
+
+    /// All directories with their numbers, for messages.
+    fn numbered_dirs(&self) -> String {
+        let each =
+            self.tiers.iter().map(|tier| format!("{} is {}", tier.dir.at.dir.display(), tier.no()));
+        each.collect::<Vec<String>>().join(", ")
     }
 
     /// Where a file is.
