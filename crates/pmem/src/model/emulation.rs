@@ -18,6 +18,8 @@ use crate::stats::Shards;
 
 /// Regions begin at multiples of this.
 const SEAT: u64 = 4096;
+/// A wait of less than this many nanoseconds looks at the clock without a pause.
+const PAUSE_NS: u64 = 200;
 
 /// What a model does to a region, and what it counted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -224,20 +226,27 @@ impl Emulation {
         self.count(Count::Waited, until - began);
         // The last look takes its time, too.
         let until = until - look_ns().min(until);
-        while now() < until {
-            std::hint::spin_loop();
+        loop {
+            let left = until.saturating_sub(now());
+            if left == 0 {
+                return;
+            }
+            // A pause may take longer than what is left.
+            if left > PAUSE_NS {
+                std::hint::spin_loop();
+            }
         }
     }
 
-    /// Notes a line that was not held as read: bytes of the media, and whether its block was read just now.
+    /// Notes a line that was not held as read; tells whether its block was read just now.
     fn read_line(&self, state: &mut Asked, line: u64) -> bool {
-        let block = line * LINE as u64 / u64::from(self.model.block);
+        // A power of two, and this is asked for each line.
+        let block = (line * LINE as u64) >> self.model.block.trailing_zeros();
         if state.near.contains(&block) {
             return true;
         }
         state.near[state.blocks_read % NEAR_BLOCKS] = block;
         state.blocks_read += 1;
-        self.count(Count::ReadMedia, self.model.block.into());
         false
     }
 
@@ -371,7 +380,19 @@ impl Emulation {
         let line = LINE as u64;
         let until = self.with_own(|state| {
             let (mut until, mut absent, mut media, mut first_near) = (0, 0_u64, 0, false);
-            for each in (base + at) / line..(base + at + len as u64).div_ceil(line) {
+            let (first, end) = ((base + at) / line, (base + at + len as u64).div_ceil(line));
+            // Lines and tags that are read one after the other would take longer than the model.
+            let fetch = |each: u64| {
+                self.tags.fetch(each);
+                if self.waits_for_reads {
+                    region.fetch((each * line).max(base + at) - base);
+                }
+            };
+            (first + 1..end.min(first + FETCHES as u64)).for_each(fetch);
+            for each in first..end {
+                if each + (FETCHES as u64) < end {
+                    fetch(each + FETCHES as u64);
+                }
                 match self.tags.take(each, state.random(), now) {
                     Held::Yes => (),
                     Held::From(due) => until = until.max(due),
@@ -388,6 +409,7 @@ impl Emulation {
             }
             if absent > 0 {
                 self.count(Count::LinesRead, absent);
+                self.count(Count::ReadMedia, media);
                 let latency = if first_near { self.near_ns } else { self.read_ns };
                 let rest = self.read.ns((absent - 1) * line);
                 let through = if latency + rest > 0 { began + latency + rest } else { 0 };
@@ -418,8 +440,10 @@ impl Emulation {
                 let now = now();
                 let due = state.fetches[place].max(now) + latency;
                 state.fetches[place] = due;
+                let media = self.media(near);
                 self.count(Count::LinesRead, 1);
-                state.reads.add(self.media(near), now);
+                self.count(Count::ReadMedia, media);
+                state.reads.add(media, now);
                 let due = due.max(state.reads.settle(&self.read));
                 self.tags.insert(each, due, state.random());
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::cacheline::LINE;
+use crate::cacheline::{LINE, prefetch};
 
 /// Lines of a set: of any of them the next newcomer takes the place.
 const WAYS: usize = 8;
@@ -73,6 +73,11 @@ impl Tags {
         &self.sets[at].0
     }
 
+    /// Brings what is known of a line nearer, before it is asked for.
+    pub fn fetch(&self, line: u64) {
+        prefetch(self.set(line).as_ptr().cast());
+    }
+
     /// The bit of a line's page, in its word.
     fn page(&self, line: u64) -> (&AtomicU64, u64) {
         let page = line / PAGE;
@@ -109,18 +114,18 @@ impl Tags {
     /// As [`look`](Self::look), and puts a line in that is not held: one walk does for both.
     pub fn take(&self, line: u64, random: u64, now: impl FnOnce() -> u64) -> Held {
         let (set, wanted) = (self.set(line), name(line));
-        let mut free = None;
-        for way in set {
-            match way.load(Relaxed) {
-                held if held >> 32 == wanted => {
-                    return if held as u32 == 0 { Held::Yes } else { self.look(line, now) };
-                }
-                0 => free = Some(way),
-                _ => {}
-            }
+        let (mut free, mut found) = (random as usize % WAYS, None);
+        // Without a branch for each.
+        for (at, way) in set.iter().enumerate() {
+            let held = way.load(Relaxed);
+            free = if held == 0 { at } else { free };
+            found = if held >> 32 == wanted { Some(at) } else { found };
         }
-        self.put(line, 0, free.unwrap_or(&set[random as usize % WAYS]));
-        Held::No
+        let Some(found) = found else {
+            self.put(line, 0, &set[free]);
+            return Held::No;
+        };
+        if set[found].load(Relaxed) as u32 == 0 { Held::Yes } else { self.look(line, now) }
     }
 
     /// Puts a line in, which is there from `due` on; 0: now. `random` chooses who goes.

@@ -10,6 +10,7 @@ mod memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -152,11 +153,35 @@ fn timed(threads: u64, operation: &(dyn Fn(u64, u64) + Sync)) -> f64 {
             }
         }
     };
+    let processors = processors();
+    let one = |thread: u64| {
+        // A cell is over before the system spreads its threads. Those that are more than there are processors wait for files.
+        if let Some(processor) =
+            processors.get(thread as usize).filter(|_| threads <= processors.len() as u64)
+        {
+            stay_on(*processor);
+        }
+        one(thread)
+    };
     let all: Vec<f64> = std::thread::scope(|scope| {
+        let one = &one;
         let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || one(thread))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// The processors that this process may run on; none where the system does not say.
+fn processors() -> Vec<usize> {
+    let Ok(may) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|processor| may.is_set(*processor)).collect()
+}
+
+/// This thread runs there and nowhere else, if the system allows that.
+fn stay_on(processor: usize) {
+    let mut there = CpuSet::new();
+    there.set(processor);
+    let _best_effort = sched_setaffinity(None, &there);
 }
 
 /// Measures and tells every cell.
