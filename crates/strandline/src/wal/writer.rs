@@ -27,8 +27,8 @@ use crate::wal::way::{LogMode, Way};
 
 /// Segments are a sixteenth of the region at most, within these limits.
 const SEGMENT_LEN: (u64, u64) = (1 << 10, 64 << 20);
-/// Where the region has room for eight of them they may be as long as this: each new one takes some syncs.
-const SEGMENT_WORTH: u64 = 4 << 20;
+/// Where the region has room for three of them they may be as long as this: each new one takes some syncs, which writers wait for.
+const SEGMENT_WORTH: u64 = 8 << 20;
 /// The first has a quarter of that, and this at most: a store that is little used takes little.
 const FIRST_LEN: u64 = 1 << 20;
 /// Old bytes that are read again for each byte written, and as many besides.
@@ -43,7 +43,7 @@ const FULL_LEAST: u64 = 40;
 
 /// Bytes of the longest segments of a region.
 fn longest(region_len: u64) -> u64 {
-    let worth = if region_len >= 8 * SEGMENT_WORTH { SEGMENT_WORTH } else { 0 };
+    let worth = if region_len >= 3 * SEGMENT_WORTH { SEGMENT_WORTH } else { 0 };
     (region_len / 16).max(worth).clamp(SEGMENT_LEN.0, SEGMENT_LEN.1)
 }
 

@@ -186,7 +186,7 @@ fn long_segments_keep_the_log_within_its_bound() {
             longest = longest.max(figures.bytes);
         }
         let longest_segment = segments(&fs).iter().map(|(_, len)| *len).max();
-        assert!(longest_segment > Some(15 << 18), "{longest_segment:?}");
+        assert!(longest_segment > Some(15 << 19), "{longest_segment:?}");
         let most = most_bytes(region_len);
         assert!(longest > region_len && longest <= most, "{wal_sync:?}: {longest}, {most}");
     }
