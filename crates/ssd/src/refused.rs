@@ -20,7 +20,7 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
         Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
         Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
         Some(Errno::NOTDIR) => {
-            (ErrorKind::InvalidArgument, "has a file in its path; name a directory instead of it")
+            (ErrorKind::InvalidArgument, "is a file, or has one in its path; name a directory")
         }
         Some(Errno::ACCESS | Errno::ROFS) => (
             ErrorKind::Io,

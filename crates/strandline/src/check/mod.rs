@@ -18,7 +18,7 @@ use crate::recovery::recover::Damage;
 use crate::tree::owner;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
-use crate::tree::tiers::TierDir;
+use crate::tree::tiers::{OWN, TierDir};
 use crate::tree::verify;
 use art::{Direction, Versions};
 use std::collections::BTreeSet;
@@ -171,8 +171,11 @@ fn check_owner_of(media: &Media, tier: &TierDir, report: &mut CheckReport) -> Re
     }
     let what = match owner::is_claimed(fs, dir, Some(media.pool.id())) {
         Ok(true) => return Ok(()),
+        Ok(false) if tier.no == OWN || tier.at.present()?.is_empty() => {
+            format!("{} has none; the next open for writing sees to that", dir.display())
+        }
         Ok(false) => format!(
-            "{} has no such file; the next open for writing makes it, or forgets the directory if no file lies there",
+            "{} has none, and the next open for writing is refused until it is written anew, as docs/format/manifest.md shows",
             dir.display()
         ),
         Err(error) => error.context().to_owned(),

@@ -24,11 +24,12 @@ use crate::quantum::Worked;
 use crate::span::{BoundsRef, KeyBounds, OptionalBounds, Span};
 use crate::tree::Tree;
 use crate::tree::table::Table;
+use crate::tree::tiers::Tier;
 
 /// Looks for files that are to move at the end of a manual compaction: each file moves once after a look.
 const LOOKS_MAX: usize = 8;
-/// Pauses before the first, at most, for the last readers of files that were replaced.
-const PAUSES_MAX: usize = 500;
+/// Pauses before the first in which no file goes that was replaced.
+const PAUSES_MAX: usize = 20;
 
 /// How far a manual compaction goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,11 +152,7 @@ impl Engine {
     /// Moves files of `space` that have keys of `range` to the tiers that they belong in, as far as these have room. A move that
     /// fails is left to the background, which tries it again later.
     fn move_to_tiers(&self, space: &Arc<KeyspaceState>, range: OptionalBounds<'_>) -> Result<()> {
-        // What is being written may have been begun with another place in mind.
-        let before = self.background.compactions().under_way.clone();
-        for each in before.iter().filter(|each| Arc::ptr_eq(&each.space, space)) {
-            self.carry_out(each)?;
-        }
+        self.carry_out_begun(space)?;
         self.await_replaced()?;
         // Reads and writes go on, so that there may always be one more.
         let (mut plan, mut looks) = (TierPlan::default(), 0);
@@ -201,18 +198,31 @@ impl Engine {
         }
     }
 
-    /// Waits a moment for files that no edit names any more, which take room in their tiers until their last readers let go of them:
-    /// background threads soon, iterators perhaps not.
+    /// Carries out what is under way in `space`: what is being written may have been begun with another place in mind. Nothing of it is
+    /// held when this returns, so that inputs can go.
+    fn carry_out_begun(&self, space: &Arc<KeyspaceState>) -> Result<()> {
+        let begun = self.background.compactions().under_way.clone();
+        let own = begun.iter().filter(|each| Arc::ptr_eq(&each.space, space));
+        own.into_iter().try_for_each(|each| self.carry_out(each))
+    }
+
+    /// Waits for files that were replaced, as long as some go: they take room in their tiers until their last readers let go of
+    /// them, background threads soon, iterators perhaps not.
     fn await_replaced(&self) -> Result<()> {
-        let tables = self.tables.iter().filter(|tables| tables.tiers.are_several());
-        for tables in tables.filter(|_| self.options.background_threads > 0) {
-            for _ in 0..PAUSES_MAX {
-                self.remove_dead_tables(tables)?;
-                if tables.tiers.iter().all(|tier| tier.going() == 0) {
-                    break;
-                }
-                self.pause("compact")?;
+        let tables = self.tables.as_ref().filter(|tables| tables.tiers.are_several());
+        let Some(tables) = tables.filter(|_| self.options.background_threads > 0) else {
+            return Ok(());
+        };
+        let (mut least, mut pauses) = (u64::MAX, 0);
+        while pauses < PAUSES_MAX {
+            self.remove_dead_tables(tables)?;
+            let going = tables.tiers.iter().map(Tier::going).sum();
+            if going == 0 {
+                break;
             }
+            pauses = if going < least { 0 } else { pauses + 1 };
+            least = least.min(going);
+            self.pause("compact")?;
         }
         Ok(())
     }

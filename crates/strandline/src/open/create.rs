@@ -31,8 +31,13 @@ const MEMORY_LEN_MIN: u64 = 1 << 20;
 
 /// Makes the store at `path`.
 pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Result<OpenedParts> {
-    let known = choose::named_or_left(ground, path, options)?;
-    remains::refuse_to_hide(ground, path, known.as_ref().map(|known| &known.memory), options)?;
+    let look = || {
+        let known = choose::named_or_left(ground, path, options)?;
+        remains::refuse_to_hide(ground, path, known.as_ref().map(|known| &known.memory), options)?;
+        Ok(known)
+    };
+    // Another open may have made its memory since this one saw none: the second look finds it, and then its lock is in the way.
+    let known = look().or_else(|_: Error| look())?;
     check_size(options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;

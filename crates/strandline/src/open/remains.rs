@@ -49,8 +49,8 @@ pub(super) fn memory_left(ground: &dyn Ground, path: &Path) -> Result<Option<Mem
 }
 
 /// Refuses to make a store where the parts of one lie that has lost its `STORE` file, or was not completely made, unless
-/// they are the parts that the new one would have. `memory` is where its records are to be, if that is known. Else there
-/// was neither pool nor log a moment ago: one that is there now is of another open, which holds it.
+/// they are the parts that the new one would have. `memory` is where its records are to be, if that is known: else there
+/// is neither pool nor log.
 pub(super) fn refuse_to_hide(
     ground: &dyn Ground,
     path: &Path,
@@ -58,9 +58,7 @@ pub(super) fn refuse_to_hide(
     options: &Options,
 ) -> Result<()> {
     let (pool, log) = (path.join(POOL), path.join(WAL));
-    let takes_pool = memory.is_none_or(
-        |memory| matches!(memory, Memory::Pool(at) if same_file(&path.join(at), &pool)),
-    );
+    let takes_pool = matches!(memory, Some(Memory::Pool(at)) if same_file(&path.join(at), &pool));
     if !takes_pool && has_pool(ground, path) {
         let what = format!("{}, which is a store's, would not be in it", pool.display());
         return refuse(format!(
@@ -68,8 +66,7 @@ pub(super) fn refuse_to_hide(
             path.display()
         ));
     }
-    let takes_log = memory
-        .is_none_or(|memory| matches!(memory, Memory::Wal(at) if same_file(&path.join(at), &log)));
+    let takes_log = matches!(memory, Some(Memory::Wal(at)) if same_file(&path.join(at), &log));
     if !takes_log && has_log(ground, path) {
         let what = format!("the log in {}, which is a store's, would not be in it", log.display());
         return refuse(format!(
@@ -110,28 +107,4 @@ fn has_log(ground: &dyn Ground, path: &Path) -> bool {
 fn has_tables(ground: &dyn Ground, dir: &Path) -> bool {
     let names = ground.names().list(dir).unwrap_or_default();
     names.iter().any(|name| FileName::parse(name).is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Db;
-    use crate::open::ground::Machine;
-    use crate::options::PmSource;
-
-    /// Of many opens of a new store one made its pool between two looks of another, which was told that it would hide a store.
-    #[test]
-    fn a_pool_that_another_open_makes_meanwhile_is_not_hidden() {
-        let dir = tempfile::tempdir().expect("directory");
-        let options = Options::default().pm(PmSource::Path(dir.path().join(POOL))).pm_size(1 << 20);
-        drop(Db::open(dir.path(), options.clone()).expect("open"));
-        std::fs::remove_file(dir.path().join(IDENTITY)).expect("remove");
-        let hides = |memory: Option<&Memory>| {
-            refuse_to_hide(&Machine::here(), dir.path(), memory, &options).is_err()
-        };
-        assert!(!hides(None), "there was nothing a moment ago");
-        assert!(!hides(Some(&Memory::Pool(POOL.into()))));
-        assert!(hides(Some(&Memory::Pool("other".into()))));
-        assert!(hides(Some(&Memory::Wal(WAL.into()))));
-    }
 }

@@ -29,7 +29,7 @@ pub const TABLE: &[Row] = &[
         unit: "bytes; 0 chooses",
         default: "0",
         doc: "Size of a new store's pool; it cannot change later. A pool is allocated at once, 1 GiB if 0. With records in \
-              DRAM: what they may take, as they come; the log takes about twice as much on SSD. 0: a thirty-second of the \
+              DRAM: what they may take, as they come; the log takes two to three times as much on SSD. 0: a thirty-second of the \
               memory that the machine or its container has, 16 to 256 MiB.",
     },
     Row {

@@ -155,7 +155,7 @@ fn timed(threads: u64, operation: &(dyn Fn(u64, u64) + Sync)) -> f64 {
     };
     let processors = processors();
     let one = |thread: u64| {
-        // A cell is over before the system spreads its threads. Those that are more than there are processors wait for files.
+        // A cell is over before the system spreads its threads; two may get the two halves of a core. Those that are more than there are processors wait for files.
         if let Some(processor) =
             processors.get(thread as usize).filter(|_| threads <= processors.len() as u64)
         {
