@@ -37,7 +37,6 @@
 //! |---|---|---|
 //! | device or quota full (`ENOSPC`, `EDQUOT`) | `NoSpace` | free space and write a new file |
 //! | name missing, name taken | `NotFound`, `Exists` | |
-//! | a file where a directory is meant (`ENOTDIR`) | `InvalidArgument` | |
 //! | file shorter than what is read | `Corruption`, with path and offset | |
 //! | `append` or `sync` failed | `Io`, `NoSpace` | the handle answers `Closed` from then on: see [`Append`] |
 //! | call interrupted, write or read cut short | none | repeated until it is whole; a write without progress is `Io` |

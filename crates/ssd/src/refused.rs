@@ -20,7 +20,7 @@ pub(crate) fn refused(operation: &'static str, path: &Path, source: impl Into<io
         Some(Errno::NOENT) => (ErrorKind::NotFound, "is not there; check the path"),
         Some(Errno::EXIST) => (ErrorKind::Exists, "is there already; choose another name"),
         Some(Errno::NOTDIR) => {
-            (ErrorKind::InvalidArgument, "is a file, or has one in its path; name a directory")
+            (ErrorKind::Io, "is a file, or has one in its path; name a directory")
         }
         Some(Errno::ACCESS | Errno::ROFS) => (
             ErrorKind::Io,
@@ -85,7 +85,7 @@ mod tests {
     fn refusals_have_kinds_and_name_the_path() {
         for (errno, kind) in [
             (Errno::NOSPC, ErrorKind::NoSpace),
-            (Errno::NOTDIR, ErrorKind::InvalidArgument),
+            (Errno::NOTDIR, ErrorKind::Io),
             (Errno::DQUOT, ErrorKind::NoSpace),
             (Errno::NOENT, ErrorKind::NotFound),
             (Errno::EXIST, ErrorKind::Exists),
