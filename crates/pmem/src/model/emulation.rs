@@ -385,7 +385,7 @@ impl Emulation {
             let fetch = |each: u64| {
                 self.tags.fetch(each);
                 if self.waits_for_reads {
-                    region.fetch((each * line).max(base + at) - base);
+                    region.fetch(each * line - base);
                 }
             };
             (first + 1..end.min(first + FETCHES as u64)).for_each(fetch);

@@ -203,7 +203,10 @@ impl Engine {
     fn carry_out_begun(&self, space: &Arc<KeyspaceState>) -> Result<()> {
         let begun = self.background.compactions().under_way.clone();
         let own = begun.iter().filter(|each| Arc::ptr_eq(&each.space, space));
-        own.into_iter().try_for_each(|each| self.carry_out(each))
+        for each in own {
+            self.carry_out(each)?;
+        }
+        Ok(())
     }
 
     /// Waits for files that were replaced, as long as some go: they take room in their tiers until their last readers let go of

@@ -137,7 +137,13 @@ impl Cell {
 fn timed(threads: u64, operation: &(dyn Fn(u64, u64) + Sync)) -> f64 {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let first = NUMBERS.fetch_add(CALLS_MOST, Ordering::Relaxed);
+    let processors = processors();
+    // A cell is over before the system spreads its threads. Where they are more than there are processors, they wait for files.
+    let each_has_one = threads <= processors.len() as u64;
     let one = |thread: u64| {
+        if each_has_one {
+            stay_on(processors[thread as usize]);
+        }
         // Once around before it counts.
         let began = Instant::now();
         (0..LOT).for_each(|number| operation(thread, first + number));
@@ -152,16 +158,6 @@ fn timed(threads: u64, operation: &(dyn Fn(u64, u64) + Sync)) -> f64 {
                 return passed.as_nanos() as f64 / done as f64;
             }
         }
-    };
-    let processors = processors();
-    let one = |thread: u64| {
-        // A cell is over before the system spreads its threads; two may get the two halves of a core. Those that are more than there are processors wait for files.
-        if let Some(processor) =
-            processors.get(thread as usize).filter(|_| threads <= processors.len() as u64)
-        {
-            stay_on(*processor);
-        }
-        one(thread)
     };
     let all: Vec<f64> = std::thread::scope(|scope| {
         let one = &one;
