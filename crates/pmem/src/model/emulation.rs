@@ -9,6 +9,7 @@ use super::bandwidth::Bandwidth;
 use super::clock::{look_ns, now};
 use super::host::HostMemory;
 use super::open_blocks::{Moved, OpenBlocks};
+use super::overhead::Overhead;
 use super::tags::{Held, Tags};
 use super::{Latency, PmModel};
 use crate::cacheline::LINE;
@@ -92,6 +93,11 @@ impl PmDevice {
         PmDevice(Arc::new(Emulation::new(model, Some(region))))
     }
 
+    /// A device that is made already.
+    pub(super) fn of(emulation: Emulation) -> PmDevice {
+        PmDevice(Arc::new(emulation))
+    }
+
     /// Takes a place for a region of `len` bytes: no other has its lines.
     pub(crate) fn seat(&self, len: u64) -> Arc<dyn Domain> {
         let len = len.next_multiple_of(SEAT);
@@ -158,6 +164,7 @@ pub(crate) struct Emulation {
     id: u64,
     model: PmModel,
     host: HostMemory,
+    overhead: Overhead,
     /// Nanoseconds; 0 where the host takes as long.
     read_ns: u64,
     near_ns: u64,
@@ -180,12 +187,16 @@ fn target(latency: Latency, host: f64) -> u64 {
 
 impl Emulation {
     fn new(model: &PmModel, region: Option<&Region>) -> Emulation {
+        if model.waits_for_nothing() {
+            return Emulation::with(model, HostMemory::unknown(), Overhead::default());
+        }
+        let host = HostMemory::find(region);
+        Emulation::with(model, host, Overhead::find(host))
+    }
+
+    /// The same on a host that is known.
+    pub(super) fn with(model: &PmModel, host: HostMemory, overhead: Overhead) -> Emulation {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let host = if model.waits_for_nothing() {
-            HostMemory::unknown()
-        } else {
-            HostMemory::find(region)
-        };
         let share = share(model.cores);
         let write = Bandwidth::new(model.write_bandwidth as f64 * share);
         let open_blocks = OpenBlocks::new(model);
@@ -195,6 +206,7 @@ impl Emulation {
             end: AtomicU64::new(0),
             id: COUNT.fetch_add(1, Ordering::Relaxed),
             host,
+            overhead,
             read_ns,
             near_ns,
             write_ns: target(model.write, host.write),
@@ -364,7 +376,8 @@ impl Emulation {
     fn fence(&self) {
         let until = self.with_own(|state| {
             let since = std::mem::take(&mut state.flushed_at);
-            if since > 0 && self.write_ns > 0 { since + self.write_ns } else { 0 }
+            let latency = self.write_ns.saturating_sub(self.overhead.write);
+            if since > 0 && latency > 0 { since + latency } else { 0 }
         });
         if until > 0 {
             self.wait(until);
@@ -412,7 +425,8 @@ impl Emulation {
                 self.count(Count::ReadMedia, media);
                 let latency = if first_near { self.near_ns } else { self.read_ns };
                 let rest = self.read.ns((absent - 1) * line);
-                let through = if latency + rest > 0 { began + latency + rest } else { 0 };
+                let wait = (latency + rest).saturating_sub(self.overhead.read);
+                let through = if wait > 0 { began + wait } else { 0 };
                 state.reads.add(media, began);
                 until = until.max(through);
             }

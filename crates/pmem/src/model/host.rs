@@ -11,7 +11,7 @@ use crate::region::Region;
 use crate::site::Site;
 
 /// Bytes that are read at random: more than the caches hold.
-const SPAN: u64 = 64 << 20;
+pub(super) const SPAN: u64 = 64 << 20;
 /// The shortest stretch for which the latency is asked.
 const SPAN_MIN: u64 = 256 << 10;
 const PAGE: u64 = 4096;
@@ -81,21 +81,21 @@ impl HostMemory {
 }
 
 /// The least of several measurements: what else goes on only makes them longer.
-fn least(measure: impl Fn(u64) -> f64) -> f64 {
+pub(super) fn least(measure: impl Fn(u64) -> f64) -> f64 {
     (2..5).map(measure).fold(f64::MAX, f64::min)
 }
 
 /// Which lines are read.
 #[derive(Clone, Copy)]
-struct Chase {
-    seed: u64,
+pub(super) struct Chase {
+    pub seed: u64,
     /// Lines of a block that are read behind its first.
-    near: u64,
+    pub near: u64,
 }
 
 /// Nanoseconds for each of [`STEPS`] lines of a stretch, in random order, each address known when the one before was read. What of
 /// its block is read follows in the same way.
-fn chase(region: &Region, span: u64, Chase { seed, near }: Chase) -> f64 {
+pub(super) fn chase(region: &Region, span: u64, Chase { seed, near }: Chase) -> f64 {
     let nothing = black_box(0_u64);
     let line = LINE as u64;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -115,7 +115,8 @@ fn chase(region: &Region, span: u64, Chase { seed, near }: Chase) -> f64 {
     began.elapsed().as_nanos() as f64 / STEPS as f64
 }
 
-fn write_latency(region: &Region) -> f64 {
+/// Nanoseconds of a line that is streamed and fenced.
+pub(super) fn write_latency(region: &Region) -> f64 {
     let record = [7; LINE];
     let step = PAGE + LINE as u64;
     let began = Instant::now();

@@ -32,6 +32,7 @@ mod emulation;
 mod host;
 mod latency;
 mod open_blocks;
+mod overhead;
 mod presets;
 mod tags;
 

@@ -140,7 +140,7 @@ impl PmModel {
     }
 
     /// A device that takes no time of its own: counts what is read and written, and shows what the counting costs.
-    fn zero() -> PmModel {
+    pub(super) fn zero() -> PmModel {
         PmModel {
             name: ZERO.to_owned(),
             read: Added(0.0),
