@@ -9,7 +9,6 @@ use super::bandwidth::Bandwidth;
 use super::clock::{look_ns, now};
 use super::host::HostMemory;
 use super::open_blocks::{Moved, OpenBlocks};
-use super::overhead::Overhead;
 use super::tags::{Held, Tags};
 use super::{Latency, PmModel};
 use crate::cacheline::LINE;
@@ -93,11 +92,6 @@ impl PmDevice {
         PmDevice(Arc::new(Emulation::new(model, Some(region))))
     }
 
-    /// A device that is made already.
-    pub(super) fn of(emulation: Emulation) -> PmDevice {
-        PmDevice(Arc::new(emulation))
-    }
-
     /// Takes a place for a region of `len` bytes: no other has its lines.
     pub(crate) fn seat(&self, len: u64) -> Arc<dyn Domain> {
         let len = len.next_multiple_of(SEAT);
@@ -164,7 +158,6 @@ pub(crate) struct Emulation {
     id: u64,
     model: PmModel,
     host: HostMemory,
-    overhead: Overhead,
     /// Nanoseconds; 0 where the host takes as long.
     read_ns: u64,
     near_ns: u64,
@@ -187,15 +180,16 @@ fn target(latency: Latency, host: f64) -> u64 {
 
 impl Emulation {
     fn new(model: &PmModel, region: Option<&Region>) -> Emulation {
-        if model.waits_for_nothing() {
-            return Emulation::with(model, HostMemory::unknown(), Overhead::default());
-        }
-        let host = HostMemory::find(region);
-        Emulation::with(model, host, Overhead::find(host))
+        let host = if model.waits_for_nothing() {
+            HostMemory::unknown()
+        } else {
+            HostMemory::find(region)
+        };
+        Emulation::on_host(model, host)
     }
 
     /// The same on a host that is known.
-    pub(super) fn with(model: &PmModel, host: HostMemory, overhead: Overhead) -> Emulation {
+    pub(super) fn on_host(model: &PmModel, host: HostMemory) -> Emulation {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let share = share(model.cores);
         let write = Bandwidth::new(model.write_bandwidth as f64 * share);
@@ -206,7 +200,6 @@ impl Emulation {
             end: AtomicU64::new(0),
             id: COUNT.fetch_add(1, Ordering::Relaxed),
             host,
-            overhead,
             read_ns,
             near_ns,
             write_ns: target(model.write, host.write),
@@ -376,7 +369,7 @@ impl Emulation {
     fn fence(&self) {
         let until = self.with_own(|state| {
             let since = std::mem::take(&mut state.flushed_at);
-            let latency = self.write_ns.saturating_sub(self.overhead.write);
+            let latency = self.write_ns.saturating_sub(self.host.overhead.write);
             if since > 0 && latency > 0 { since + latency } else { 0 }
         });
         if until > 0 {
@@ -425,7 +418,7 @@ impl Emulation {
                 self.count(Count::ReadMedia, media);
                 let latency = if first_near { self.near_ns } else { self.read_ns };
                 let rest = self.read.ns((absent - 1) * line);
-                let wait = (latency + rest).saturating_sub(self.overhead.read);
+                let wait = (latency + rest).saturating_sub(self.host.overhead.read);
                 let through = if wait > 0 { began + wait } else { 0 };
                 state.reads.add(media, began);
                 until = until.max(through);
@@ -487,6 +480,7 @@ impl Emulation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host::Overhead;
     use super::*;
 
     const LEN: u64 = 1 << 20;
@@ -547,6 +541,31 @@ mod tests {
         let began = now();
         let _durable = narrow.fence(narrow.copy_nt(Site::Record, 0, &vec![1; LEN as usize]));
         assert!(now() - began >= 9_900_000, "{}", now() - began);
+    }
+
+    /// A region on a model that waits 200 us for a line and a fence, on a host where a call takes so much beside.
+    fn with_overhead(ns: u64) -> Region {
+        let model = "zero,cache=65536,read=200000ns,near=200000ns,write=200000ns";
+        let model: PmModel = model.parse().expect("model");
+        let overhead = Overhead { read: ns, write: ns };
+        let quick = HostMemory { read: 1.0, near: 1.0, write: 1.0, ..HostMemory::unknown() };
+        let host = HostMemory { overhead, ..quick };
+        let device = PmDevice(Arc::new(Emulation::on_host(&model, host)));
+        Region::heap(LEN, None).expect("memory").on(&device)
+    }
+
+    #[test]
+    fn waits_are_shorter_by_what_a_call_takes_beside() {
+        let waited = |overhead: u64| {
+            let region = with_overhead(overhead);
+            std::hint::black_box(region.bytes(0, 8));
+            let read = figures(&region).waited_ns;
+            let _durable = region.fence(region.copy_nt(Site::Record, 4096, &[1; 64]));
+            [read, figures(&region).waited_ns - read]
+        };
+        assert!(waited(150_000).iter().all(|ns| *ns <= 50_000), "{:?}", waited(150_000));
+        assert_eq!(waited(200_000), [0, 0]);
+        assert_eq!(waited(300_000), [0, 0]);
     }
 
     #[test]

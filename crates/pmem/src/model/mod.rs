@@ -1,7 +1,8 @@
 //! Models of slower memory than the host has: what stands in for persistent memory takes as long as that would.
 //!
 //! A region with a model ([`Region::modelled`](crate::Region::modelled)) makes the thread that reads or fences wait, spinning, since
-//! a load that stalls holds its core. What the host itself takes counts inside.
+//! a load that stalls holds its core. What the host itself takes counts inside, and waits for a latency are shorter by what a call
+//! takes before and behind them.
 //!
 //! ```text
 //! read      line in the simulated cache ► no wait; else t0, touch it, wait until t0 + latency; further lines by bandwidth
@@ -15,7 +16,7 @@
 //! | part | file |
 //! |---|---|
 //! | parameters, text form | here, `latency`, `presets` |
-//! | what the host takes itself | `host` |
+//! | what the host and a call of the model take themselves | `host` |
 //! | lines that the processor's caches hold | `tags` |
 //! | blocks open for writing | `open_blocks` |
 //! | what a thread has asked for | `asked` |
@@ -32,7 +33,6 @@ mod emulation;
 mod host;
 mod latency;
 mod open_blocks;
-mod overhead;
 mod presets;
 mod tags;
 
