@@ -229,6 +229,8 @@ bugs! {
     WalRemoveFirst,
     /// An old segment of the log is removed although it has the newest bytes of something.
     WalForgetLive,
+    /// What is written is noted for the part of its segment that begins behind it.
+    WalPartTooLate,
     /// Of what stands several times in an old segment of the log the oldest is written again.
     WalKeepOldest,
     /// An open relies on the end of the log without writing it again, synced.

@@ -169,6 +169,12 @@ pub trait Read: Send + Sync {
         None
     }
 
+    /// Fills `out` as [`read_at`](Self::read_at) would, if no device has to be waited for: the system's page cache has it. False
+    /// where it does not, or cannot tell; `out` is unspecified then.
+    fn read_cached(&self, _at: u64, _out: &mut [u8]) -> bool {
+        false
+    }
+
     /// Bytes in the file when it was opened.
     fn len(&self) -> u64;
 

@@ -25,11 +25,12 @@ use ring::{Done, Kind, Operation, Ring};
 const PIECE: usize = 256 << 10;
 /// Full buffers of one file on their way at most.
 const WRITES: usize = 8;
-/// Idle rings kept, each with up to 2 MiB of buffers; more are needed only while more threads than that read
-/// or write at once.
-const IDLE: usize = 8;
+/// Idle rings kept; more are needed only while more threads than that read or write at once.
+const IDLE: usize = 32;
+/// Of these so many with buffers, each with up to 2 MiB.
+const IDLE_WITH_BUFFERS: usize = 8;
 /// Reads that are begun and not waited for, at most: inputs of compactions that rest hold theirs.
-const BEGUN: usize = 8;
+const BEGUN: usize = 32;
 
 /// Files by io_uring: [`Read::read_many`] reads all ranges at the same time, and what is written past the page
 /// cache is written while more is appended.
@@ -54,10 +55,14 @@ struct KeptRings {
 }
 
 impl KeptRings {
-    fn keep(&mut self, ring: Ring) {
-        if self.idle.len() < IDLE {
-            self.idle.push(ring);
+    fn keep(&mut self, mut ring: Ring) {
+        if self.idle.len() >= IDLE {
+            return;
         }
+        if self.idle.len() >= IDLE_WITH_BUFFERS {
+            ring.drop_spare();
+        }
+        self.idle.push(ring);
     }
 
     /// Takes rings back that are at work no more.
@@ -330,6 +335,10 @@ impl Read for ReadingMany {
         ring.submit().ok()?;
         let thread = thread::current().id();
         Some(Box::new(Begun { one: self.one.clone(), ring, at, thread }))
+    }
+
+    fn read_cached(&self, at: u64, out: &mut [u8]) -> bool {
+        self.one.read_cached(at, out)
     }
 
     fn len(&self) -> u64 {

@@ -51,3 +51,26 @@ fn faulty_without_rules() {
     assert_eq!(fs.struck(), 0);
     assert!(fs.all_calls() > 100);
 }
+
+/// On a file system whose page cache can be asked.
+#[test]
+fn what_was_just_read_is_in_the_page_cache() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("file");
+    std::fs::write(&path, [7; 9000]).unwrap();
+    let mut out = [0; 5000];
+    let cached = |page_cache: PageCache, out: &mut [u8]| {
+        let fs = Posix::new(page_cache);
+        let file = ssd::Fs::open(&fs, &path).unwrap();
+        file.read_at(10, out).unwrap();
+        out.fill(0);
+        file.read_cached(10, out)
+    };
+    if !cached(PageCache::Used, &mut out) {
+        eprintln!("SKIPPED: the page cache of {} cannot be asked", scratch.path().display());
+        return;
+    }
+    assert_eq!(out, [7; 5000]);
+    // In a directory whose file system knows no other way it is used all the same.
+    assert!(!cached(PageCache::Bypassed, &mut out) || out == [7; 5000]);
+}

@@ -154,6 +154,20 @@ impl<B: Blocks> Cursor<B> {
         Ok(())
     }
 
+    /// Shows the next entries of other user keys, `most` at most and none behind the block that the cursor is in: length of the
+    /// user key, kind and value of each. The cursor stays where it is. What is damaged ends it.
+    pub fn look_ahead(&self, most: usize, mut see: impl FnMut(usize, EntryKind, &[u8])) {
+        let mut data = self.data.clone();
+        for _ in 0..most {
+            if !data.valid() || !data.next_user().is_ok_and(|there| there) {
+                return;
+            }
+            let (user, word) = split(data.key());
+            let Ok(kind) = self.table.kind(word, data.block()) else { return };
+            see(user.len(), kind, data.value());
+        }
+    }
+
     /// To the entry before. Does nothing where the cursor is not on an entry.
     pub fn prev(&mut self) -> Result<()> {
         if !self.data.valid() {

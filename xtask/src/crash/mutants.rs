@@ -188,7 +188,9 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         }
         WalDirectUnsynced | WalBlockForgotten => &["wal-direct"],
         WalStreamedUnfenced | WalStreamedNotFlushed => &["wal-streamed"],
-        WalForgetLive | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => &["wal-wraps"],
+        WalForgetLive | WalPartTooLate | WalKeepOldest | WalSkipChecksum | WalFramesUnbound => {
+            &["wal-wraps"]
+        }
         CollectWithoutRewrite
         | SkipValueSync
         | RemoveValuesBeforeEdit

@@ -191,6 +191,15 @@ impl Read for MeteredRead {
         Some(Box::new(MeteredPending { begun, file, at, due }))
     }
 
+    /// A modelled device has no page cache before it.
+    fn read_cached(&self, at: u64, out: &mut [u8]) -> bool {
+        let is_read = !self.device.is_modelled() && self.inner.read_cached(at, out);
+        if is_read {
+            self.due(at, out.len() as u64).wait();
+        }
+        is_read
+    }
+
     fn len(&self) -> u64 {
         self.inner.len()
     }

@@ -1,13 +1,14 @@
 //! A file read by `pread`, through the page cache or past it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::Result;
 use rustix::fs::Advice;
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::{Opened, length_of};
 use crate::aligned::{Aligned, BLOCK, blocks_of};
@@ -67,6 +68,14 @@ impl Read for Reading {
             return Err(ends_early(&self.path, at, out.len(), got));
         }
         Ok(())
+    }
+
+    fn read_cached(&self, at: u64, out: &mut [u8]) -> bool {
+        // The system takes an offset of -1 for its own.
+        let is_asked = !self.direct && i64::try_from(at).is_ok();
+        let (len, mut out) = (out.len(), [IoSliceMut::new(out)]);
+        is_asked
+            && preadv2(&self.file, &mut out, at, ReadWriteFlags::NOWAIT).is_ok_and(|got| got == len)
     }
 
     fn len(&self) -> u64 {

@@ -95,6 +95,11 @@ impl Ring {
         }
     }
 
+    /// Keeps no buffer.
+    pub(super) fn drop_spare(&mut self) {
+        self.spare.clear();
+    }
+
     /// Operations in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight

@@ -159,7 +159,13 @@ fn reads(fs: &dyn Fs, dir: &Path) {
     for (at, out) in &outs {
         assert_eq!(*out, pattern(*at as u64, out.len()));
     }
+    for (at, len) in [(0, 10), (4095, 5000)] {
+        let mut out = vec![0; len];
+        // Whether the page cache has it is not known; if it does it has the same.
+        assert!(!file.read_cached(at, &mut out) || out == pattern(at, len), "{at}, {len}");
+    }
     for (at, len) in [(LEN as u64 - 1, 2), (LEN as u64, 1), (1 << 40, 8), (u64::MAX, 8)] {
+        assert!(!file.read_cached(at, &mut vec![0; len]), "{at}, {len}");
         let error = file.read_at(at, &mut vec![0; len]).unwrap_err();
         assert_eq!(error.kind(), Corruption);
         let said = error.to_string();

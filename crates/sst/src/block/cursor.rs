@@ -14,7 +14,7 @@ use crate::handle::{Handle, read_signed};
 use crate::key::{TRAILER_LEN, Target};
 
 /// A place in a block. The key is put together in a buffer that is used again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BlockCursor {
     block: Arc<Block>,
     key: SmallVec<[u8; 128]>,

@@ -148,6 +148,11 @@ impl BlockCache {
         self.shard(home(key)).get(key)
     }
 
+    /// Whether the block called `key` is here. No look-up: it is not used by that.
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        self.shard(home(key)).has(key)
+    }
+
     /// Takes in a block that was not here, if there is room for it.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
         let (home, block) = (home(key), Arc::new(block));

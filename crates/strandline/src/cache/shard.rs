@@ -85,6 +85,11 @@ impl Shard {
         Some(Arc::clone(&slot.block))
     }
 
+    /// Whether the block called `key` is here; it does not count as used.
+    pub(super) fn has(&self, key: BlockKey) -> bool {
+        self.len > 0 && self.slots[self.place(key)].is_some()
+    }
+
     /// Adds a block that is not here.
     pub(super) fn insert(&mut self, key: BlockKey, block: &Arc<Block>, role: Role) {
         if 4 * (self.len + 1) > 3 * self.slots.len() {

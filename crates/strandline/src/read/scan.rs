@@ -31,10 +31,10 @@ use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::tree::value_file::StoredValue;
-use crate::tree::value_reader::{ValueReader, ValueUse};
+use crate::tree::value_reader::{NextValue, ValueReader, ValueUse};
 use crate::tree::walk::LevelIterator;
 use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
-use sst::EntryKind;
+use sst::{EntryKind, ValueRef};
 
 /// A scan in progress.
 pub(crate) struct Scan {
@@ -195,8 +195,26 @@ impl Scan {
         }
         let key = self.key().unwrap_or_default();
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = values.read(&self.view.tree.values, key, reference)?;
+        let next = |most| self.next_values(most);
+        let value = values.read_with(&self.view.tree.values, key, reference, next)?;
         Ok(self.fetched.get_or_init(|| value).bytes())
+    }
+
+    /// What the next entries of the table that the scan stands in refer to. Some of them may turn out to be hidden.
+    fn next_values(&self, most: usize) -> Vec<NextValue> {
+        let mut next = Vec::new();
+        let ScanPosition::Table(at) = self.current else { return next };
+        if let Some(walk) = self.walks.get(at) {
+            walk.look_ahead(most, |key_len, kind, stored| {
+                let stored = if self.now.is_some() { value_of(stored) } else { stored };
+                if kind == EntryKind::ValueRef
+                    && let Some(of) = ValueRef::decode(stored)
+                {
+                    next.push(NextValue { of, key_len });
+                }
+            });
+        }
+        next
     }
 
     /// Why the operands of the key that the scan stands on came to nothing, if they did.
@@ -235,6 +253,7 @@ impl Scan {
     /// Positions on the first key from `from` on, going `direction`, within the bounds.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         self.engine.check_open("iterate")?;
+        self.values.get_mut().unwrap_or_else(PoisonError::into_inner).seek();
         let near = match direction {
             Direction::Forward => self.lower.clone(),
             Direction::Backward => self.upper.clone(),

@@ -89,13 +89,34 @@ impl FilePiece {
 
     /// Reads another piece. If that fails nothing is here, and up to its end none is read any more.
     pub(super) fn read(&mut self, file: &File, at: u64, len: usize) {
+        self.fill(at, len, |bytes| file.read_at(at, bytes));
+    }
+
+    /// The same by a read that was begun.
+    pub(super) fn take(&mut self, at: u64, len: usize, begun: Box<dyn PendingRead>) {
+        self.fill(at, len, |bytes| begun.finish(bytes));
+    }
+
+    /// Takes another piece from the system's page cache, if all of it is there; else nothing is here.
+    pub(super) fn take_cached(&mut self, file: &File, at: u64, len: usize) -> bool {
+        self.next = None;
+        self.at = at;
+        self.bytes.resize(len, 0);
+        let is_cached = file.0.read_cached(at, &mut self.bytes);
+        if !is_cached {
+            self.bytes.clear();
+        }
+        is_cached
+    }
+
+    fn fill(&mut self, at: u64, len: usize, read: impl FnOnce(&mut [u8]) -> Result<()>) {
         if at < self.exact_until {
             return;
         }
         self.next = None;
         self.at = at;
         self.bytes.resize(len, 0);
-        if file.read_at(at, &mut self.bytes).is_err() {
+        if read(&mut self.bytes).is_err() {
             self.bytes.clear();
             self.exact_until = at + len as u64;
         }

@@ -32,6 +32,7 @@ pub(crate) mod tiers;
 pub(crate) mod value_file;
 pub(crate) mod value_reader;
 pub(crate) mod value_site;
+mod value_walk;
 pub(crate) mod verify;
 pub(crate) mod walk;
 

@@ -217,6 +217,12 @@ impl ValueFile {
         }
     }
 
+    /// Whether a record that an entry refers to is to be read of the device.
+    pub(crate) fn is_to_be_read(&self, of: &ValueRef, record: &Range<u64>) -> bool {
+        let lies_there = record.end <= self.desc.len && !self.is_in_memory();
+        lies_there && !self.store.cache.cache.has(self.cache_key(of))
+    }
+
     /// The value of `key`, if the block cache has it.
     pub(crate) fn cached(&self, key: &[u8], of: &ValueRef) -> Option<StoredValue> {
         let block = self.store.cache.cache.find(self.cache_key(of))?;

@@ -1,23 +1,26 @@
 //! Reads many values in key order. A value file is in key order too, so a walk that asks for one record after the other gets more
-//! of the file at once, as [`super::scanned`] does with blocks. What lies in persistent memory is read in its place.
+//! of the file at once, as [`super::scanned`] does with blocks. Where the values of neighbouring keys lie in several files, a scan
+//! begins to read them together, so that it does not wait for one after the other. What lies in persistent memory is read in its
+//! place.
 
 use std::ops::Range;
 
 use base::Result;
 use sst::ValueRef;
 
-use super::ahead::FilePiece;
-use super::value_file::{StoredValue, ValueFile, ValueFiles};
+use super::value_file::{StoredValue, ValueFiles};
+use super::value_walk::{FileWalk, len_of};
 
-/// Bytes read when the second record of a file is asked for in order.
-const AHEAD_FIRST: usize = 16 << 10;
 /// Bytes read at a time at most.
 const AHEAD_SCAN: usize = 128 << 10;
 const AHEAD_MERGE: usize = 512 << 10;
 /// Files that pieces are held of.
 const PIECES_MAX: usize = 32;
-/// Bytes between two records that are still in order: one was deleted or overwritten.
-const GAP: u64 = 8 << 10;
+/// Entries that a scan looks ahead when the second value of a seek is to be read, and at most: each time twice as many.
+const ENTRIES_FIRST: usize = 8;
+const ENTRIES_MAX: usize = 64;
+/// Files that are read at the same time.
+const FILES_MAX: usize = 24;
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +36,30 @@ pub(crate) struct ValueReader {
     used_by: ValueUse,
     /// The file used last comes last.
     pieces: Vec<FileWalk>,
+    /// Entries that were looked ahead last; none before the first value of a seek was read.
+    entries: Option<usize>,
 }
 
-/// The place of a walk in one file.
-#[derive(Default)]
-struct FileWalk {
+/// What an entry refers to that comes next: its file, and the record in it.
+pub(crate) struct NextValue {
+    pub of: ValueRef,
+    pub key_len: usize,
+}
+
+/// A part of a file that is read at once.
+struct ReadRange {
     file: u64,
-    /// Where the record ends that was asked for last.
-    next: u64,
-    /// Bytes that were read at once last; 0 as long as records do not follow each other.
-    len: usize,
-    piece: FilePiece,
-    /// A record that was read alone.
-    alone: Vec<u8>,
+    range: Range<u64>,
 }
 
 impl ValueReader {
     pub(crate) fn new(used_by: ValueUse) -> ValueReader {
-        ValueReader { used_by, pieces: Vec::new() }
+        ValueReader { used_by, pieces: Vec::new(), entries: None }
+    }
+
+    /// A scan seeks another key, and may be a short one.
+    pub(crate) fn seek(&mut self) {
+        self.entries = None;
     }
 
     /// The value of `key` that `stored` refers to.
@@ -59,6 +68,17 @@ impl ValueReader {
         values: &ValueFiles,
         key: &[u8],
         stored: &[u8],
+    ) -> Result<StoredValue> {
+        self.read_with(values, key, stored, |_| Vec::new())
+    }
+
+    /// The same; `next` tells what up to so many entries behind this one refer to.
+    pub(crate) fn read_with(
+        &mut self,
+        values: &ValueFiles,
+        key: &[u8],
+        stored: &[u8],
+        next: impl FnOnce(usize) -> Vec<NextValue>,
     ) -> Result<StoredValue> {
         let (file, of) = values.find(key, stored)?;
         if file.is_in_memory()
@@ -73,10 +93,18 @@ impl ValueReader {
         }
         let record = file.record(key, &of)?;
         let (at, len) = (record.start, (record.end - record.start) as usize);
-        let most = if self.used_by == ValueUse::Scan { AHEAD_SCAN } else { AHEAD_MERGE };
         let used_by = self.used_by;
+        let most = if used_by == ValueUse::Scan { AHEAD_SCAN } else { AHEAD_MERGE };
+        let mut read = 0;
+        if used_by == ValueUse::Scan && !self.walk(of.file).finds(file, &record)? {
+            // Only a device is worth the trouble of looking ahead.
+            read = match self.walk(of.file).take_cached(file, &record, most)? {
+                Some(read) => read,
+                None => self.begin_ahead(values, of.file, &record, next)?,
+            };
+        }
         let walk = self.walk(of.file);
-        let read = walk.go_to(file, record, most)?;
+        read += walk.go_to(file, &record, most)?;
         if used_by == ValueUse::Scan {
             file.note_read(read);
         }
@@ -84,6 +112,56 @@ impl ValueReader {
             (Some(bytes), _) => file.open(key, &of, bytes.to_vec()),
             (None, ValueUse::Scan) => file.get(key, &of),
             (None, ValueUse::Merge) => file.get_past_cache(key, &of),
+        }
+    }
+
+    /// Begins to read what the next entries refer to in other files than that of `record`, and reads what they refer to in that,
+    /// `record` too; the bytes read of it. Where they refer to no other file nothing is done: the walk over this one reads ahead.
+    fn begin_ahead(
+        &mut self,
+        values: &ValueFiles,
+        file: u64,
+        record: &Range<u64>,
+        next: impl FnOnce(usize) -> Vec<NextValue>,
+    ) -> Result<u64> {
+        let Some(entries) = self.entries else {
+            self.entries = Some(ENTRIES_FIRST);
+            return Ok(0);
+        };
+        let mut ranges = vec![ReadRange { file, range: record.clone() }];
+        for NextValue { of, key_len } in next(entries) {
+            let Some(next) = of.record(key_len) else { continue };
+            // Long ones gain little by it, and together would take much memory.
+            if len_of(&next) > AHEAD_SCAN {
+                continue;
+            }
+            if !values.get(of.file).is_some_and(|file| file.is_to_be_read(&of, &next)) {
+                continue;
+            }
+            match ranges.iter().position(|range| range.file == of.file) {
+                Some(at) => ranges[at].take_in(&next),
+                None if ranges.len() < FILES_MAX => {
+                    ranges.push(ReadRange { file: of.file, range: next });
+                }
+                None => {}
+            }
+        }
+        self.entries = Some((2 * entries).min(ENTRIES_MAX));
+        let [own, others @ ..] = &ranges[..] else { return Ok(0) };
+        if others.is_empty() {
+            return Ok(0);
+        }
+        for ReadRange { file: id, range } in others {
+            let Some(file) = values.get(*id) else { continue };
+            if self.walk(*id).begin(file, range)? {
+                file.note_read(range.end - range.start);
+            }
+        }
+        match values.get(file) {
+            Some(this) if len_of(record) <= AHEAD_SCAN => {
+                self.walk(file).read_exactly(this, &own.range)
+            }
+            _ => Ok(0),
         }
     }
 
@@ -104,7 +182,7 @@ impl ValueReader {
         let record = file.record(key, &of)?;
         let (at, len) = (record.start, (record.end - record.start) as usize);
         let walk = self.walk(of.file);
-        walk.go_to(file, record, AHEAD_MERGE)?;
+        walk.go_to(file, &record, AHEAD_MERGE)?;
         // One that cannot be read ahead tells why when it is read alone.
         let FileWalk { piece, alone, .. } = walk;
         let bytes = match piece.get(at, len) {
@@ -127,8 +205,7 @@ impl ValueReader {
                 if self.pieces.len() == PIECES_MAX {
                     self.pieces.remove(0);
                 }
-                // Nothing was asked for yet, so nothing follows it.
-                FileWalk { file, next: u64::MAX - GAP, ..FileWalk::default() }
+                FileWalk::new(file)
             }
         };
         let last = self.pieces.len();
@@ -137,24 +214,12 @@ impl ValueReader {
     }
 }
 
-impl FileWalk {
-    /// Goes on to a record, with more of the file if it follows the last one; the bytes that were read.
-    fn go_to(&mut self, file: &ValueFile, record: Range<u64>, most: usize) -> Result<u64> {
-        let (at, len) = (record.start, (record.end - record.start) as usize);
-        let follows = (self.next..=self.next + GAP).contains(&at);
-        let mut read = 0;
-        if self.piece.get(at, len).is_none() && follows && len < most {
-            read = self.read_more(file, at, len, most)?;
+impl ReadRange {
+    /// Takes in another record, if it follows and all together is no more than is read at once.
+    fn take_in(&mut self, record: &Range<u64>) {
+        let follows = FileWalk::follows(self.range.end, record.start);
+        if follows && record.end - self.range.start <= AHEAD_SCAN as u64 {
+            self.range.end = record.end;
         }
-        self.next = record.end;
-        Ok(read)
-    }
-
-    /// Reads the piece that begins at `at`, `least` bytes and more; how many they are.
-    fn read_more(&mut self, file: &ValueFile, at: u64, least: usize, most: usize) -> Result<u64> {
-        self.len = (2 * self.len).clamp(AHEAD_FIRST, most).max(least);
-        let len = file.desc.len.saturating_sub(at).min(self.len as u64) as usize;
-        self.piece.read(&file.file()?.file, at, len);
-        Ok(len as u64)
     }
 }

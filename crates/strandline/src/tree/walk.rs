@@ -109,6 +109,13 @@ impl LevelIterator {
         }
     }
 
+    /// Shows the next entries of its block, as [`sst::Cursor::look_ahead`]; none backward, where the cursor is elsewhere.
+    pub(crate) fn look_ahead(&self, most: usize, see: impl FnMut(usize, EntryKind, &[u8])) {
+        if let (Some(cursor), Direction::Forward) = (&self.cursor, self.direction) {
+            cursor.look_ahead(most, see);
+        }
+    }
+
     fn open(&mut self, table: usize) -> Result<Option<&mut TableCursor>> {
         self.table = table;
         if !self.within.contains(&table) {

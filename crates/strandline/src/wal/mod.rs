@@ -18,6 +18,7 @@
 mod bell;
 mod beside;
 mod chain;
+mod cleaning;
 #[cfg(feature = "steps")]
 mod durable;
 mod frame;

@@ -17,7 +17,7 @@ use crate::wal::LogMode;
 use crate::wal::chain::{self, ChainFile, ChainWriter, Newest};
 use crate::wal::frame::{self, BEGIN_LEN, Begin, Content};
 use crate::wal::installer::{Installer, LogLocation};
-use crate::wal::live::Live;
+use crate::wal::live::{Live, SegmentPart};
 use crate::wal::newest::{Objection, newest_of};
 use crate::wal::open_segment::OpenSegment;
 use crate::wal::segment::{self, HEADER_LEN, LogOwner, LogSegment, Next, SegmentHeader};
@@ -295,6 +295,7 @@ impl Past {
         live: &mut Live,
     ) -> Result<Option<LostFrames>> {
         let segment = &self.segments[at];
+        let part_len = segment.header.part_len();
         let (number, len, end) = (segment.number(), segment.file.len(), self.end_of(at));
         let mut frames = segment.frames(HEADER_LEN, end.unwrap_or(u64::MAX));
         let mut bad = None;
@@ -311,8 +312,9 @@ impl Past {
                     }
                 }
                 Next::Frame(_, Content::First(_) | Content::Begin(_), _) => {}
-                Next::Frame(_, Content::Ranges(ranges), _) => {
-                    self.copy_ranges(&ranges, number, region, live)?;
+                Next::Frame(_, Content::Ranges(ranges), place) => {
+                    let part = live.part(number, place.start, part_len);
+                    self.copy_ranges(&ranges, part, region, live)?;
                 }
             }
         }
@@ -328,7 +330,7 @@ impl Past {
     fn copy_ranges(
         &self,
         ranges: &[(u64, &[u8])],
-        number: u64,
+        part: SegmentPart,
         region: &Region,
         live: &mut Live,
     ) -> Result<()> {
@@ -336,10 +338,10 @@ impl Past {
             let end = at.checked_add(bytes.len() as u64);
             let Some(end) = end.filter(|end| *end <= region.len()) else {
                 let what = "names a place outside the region";
-                return Err(refused(&self.place, number, *at, what));
+                return Err(refused(&self.place, part.segment, *at, what));
             };
             let _as_it_was = region.copy(Site::RecoverAccepted, *at, bytes);
-            live.written(*at..end, number);
+            live.written(*at..end, part);
         }
         Ok(())
     }
@@ -379,7 +381,8 @@ impl Past {
         let installed = installer.install(number, len)?;
         let mut segment = OpenSegment::new(installed, Begin { previous, first: self.first });
         segment.begin_with(&mut tail)?;
-        written.into_iter().for_each(|range| live.written(range, number));
+        let part = live.part(number, HEADER_LEN, segment.header.part_len());
+        written.into_iter().for_each(|range| live.written(range, part));
         // Only now: what says that they do not count, or not that far, is durable.
         self.cut_short(newest)?;
         for spare in &self.dead {

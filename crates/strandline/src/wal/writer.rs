@@ -14,13 +14,14 @@ use pmem::{JournalFigures, Promise};
 use ssd::Overwrite;
 
 use crate::wal::RangeEvent;
+use crate::wal::cleaning::{Cleaning, PartCleaning, newest_of};
 use crate::wal::frame::{self, Begin, Content};
 use crate::wal::gone::GoneSegments;
 use crate::wal::installer::{Installed, Installer, LogLocation, LogMedium, SupplyFigures};
-use crate::wal::live::Live;
+use crate::wal::live::{Live, SegmentPart};
 use crate::wal::open_segment::OpenSegment;
 use crate::wal::replay::Continued;
-use crate::wal::segment::{self, Frames, HEADER_LEN, LogSegment, Next};
+use crate::wal::segment::{self, HEADER_LEN, LogSegment, Next};
 use crate::wal::supply::Spare;
 use crate::wal::upkeep::LogUpkeep;
 use crate::wal::way::{LogMode, Way};
@@ -104,17 +105,6 @@ pub(crate) struct Full {
     pub file_len: u64,
 }
 
-/// The oldest segment, on its way out. It is read twice: a range may stand there several times, and if any but the last
-/// were written again, a crash behind that would bring it back.
-struct Cleaning {
-    number: u64,
-    frames: Frames,
-    /// This is the first time.
-    looking: bool,
-    /// Where in the segment the newest bytes of each range are that count.
-    newest: Live,
-}
-
 /// The end of the log.
 pub(crate) struct Writer {
     place: LogLocation,
@@ -181,14 +171,12 @@ impl Writer {
     /// Writes a batch and leaves it empty. When this returns, what is promised of it holds, and of all before it.
     pub fn write(&mut self, batch: &mut FrameBatch, promise: Promise) -> Result<()> {
         planted::step("write the log");
-        if !batch.frames.is_empty() {
-            self.append(&mut batch.frames)?;
-            self.figures.writes += 1;
-        }
+        let part = self.append(&mut batch.frames)?;
+        self.figures.writes += u64::from(!batch.frames.is_empty());
         self.keep(promise)?;
         for change in batch.changes.drain(..) {
             match change {
-                RangeEvent::Written(range) => self.live.written(range, self.segment.header.number),
+                RangeEvent::Written(range) => self.live.written(range, part),
                 RangeEvent::Discarded(range) => self.live.discarded(range),
             }
         }
@@ -341,18 +329,25 @@ impl Writer {
         first_len(header.region_len, 2 * header.len)
     }
 
-    /// Adds frames to the segment, or to a new one if they do not fit.
-    fn append(&mut self, frames: &mut Vec<u8>) -> Result<()> {
+    /// Adds frames to the segment, or to a new one if they do not fit; to which part.
+    fn append(&mut self, frames: &mut Vec<u8>) -> Result<SegmentPart> {
         let len = frames.len() as u64;
         if !self.segment.takes(len) {
             self.begin_segment()?;
+        }
+        let header = &self.segment.header;
+        let late = if planted::is(Bug::WalPartTooLate) { len } else { 0 };
+        let at = self.segment.len() + late;
+        let part = self.live.part(header.number, at, header.part_len());
+        if len == 0 {
+            return Ok(part);
         }
         if self.segment.is_to_be_mapped(len) {
             self.segment.map(self.place.spare_room());
         }
         self.segment.append(frames)?;
         self.figures.written_bytes += len;
-        Ok(())
+        Ok(part)
     }
 
     /// What is full is synced first: of all segments but the newest every byte that counts is durable.
@@ -409,13 +404,7 @@ impl Writer {
             return Ok(None);
         }
         let segment = LogSegment::open(&*self.place.fs, &self.place.dir, oldest.number)?;
-        let end = if live == 0 { HEADER_LEN } else { oldest.len };
-        Ok(Some(Cleaning {
-            number: oldest.number,
-            frames: segment.frames(HEADER_LEN, end),
-            looking: true,
-            newest: Live::default(),
-        }))
+        Ok(Some(Cleaning { segment, len: oldest.len, done: 0, part: None }))
     }
 
     /// Reads up to about `budget` bytes of the segment that is to go and writes again what counts of them.
@@ -428,7 +417,7 @@ impl Writer {
                 self.cleaning = Some(cleaning);
                 return Ok(());
             }
-            self.remove_oldest(cleaning.number)?;
+            self.remove_oldest(cleaning.segment.number())?;
             // However little was in it, its file goes.
             left -= self.clean_least() as i64;
             self.cleaning = self.due()?;
@@ -440,7 +429,7 @@ impl Writer {
     fn clean_whole(&mut self, mut cleaning: Cleaning) -> Result<()> {
         let mut left = i64::MAX;
         while !self.clean_one(&mut cleaning, &mut left)? {}
-        self.remove_oldest(cleaning.number)?;
+        self.remove_oldest(cleaning.segment.number())?;
         // A segment that was begun on the way found this one due.
         self.cleaning = None;
         self.sync()?;
@@ -466,36 +455,46 @@ impl Writer {
         again: &mut Vec<Range<u64>>,
     ) -> Result<bool> {
         let many = self.clean_least() as usize / 4;
-        // Two passes: the first finds the newest bytes of each range, the second writes those again.
         while *left > 0 {
             if self.frames.len() >= many {
                 self.write_again(again)?;
             }
-            match cleaning.frames.next()? {
-                Next::End if cleaning.looking => {
-                    cleaning.looking = false;
-                    cleaning.frames.begin_at(HEADER_LEN);
+            let Some(PartCleaning { part, frames, looking, newest }) = &mut cleaning.part else {
+                if cleaning.begin_part(&self.live) {
+                    continue;
                 }
-                Next::End => return Ok(true),
-                Next::Bad(at) => return Err(crate::wal::damaged(&self.place, cleaning.number, at)),
+                return Ok(true);
+            };
+            // Two passes: the first finds the newest bytes of each range, the second writes those again.
+            match frames.next()? {
+                Next::End if *looking => {
+                    *looking = false;
+                    frames.begin_at(part.start);
+                }
+                Next::End => {
+                    cleaning.done = frames.at();
+                    cleaning.part = None;
+                }
+                Next::Bad(at) => return Err(crate::wal::damaged(&self.place, part.segment, at)),
                 Next::Frame(_, Content::First(_) | Content::Begin(_), place) => {
                     *left -= (place.end - place.start) as i64
                 }
                 Next::Frame(_, Content::Ranges(ranges), place) => {
                     *left -= (place.end - place.start) as i64;
+                    let frame = SegmentPart { start: place.start, ..*part };
                     let mut parts: Vec<(u64, &[u8])> = Vec::new();
                     for (at, bytes) in ranges {
                         let range = at..at + bytes.len() as u64;
-                        for part in self.live.within(range, cleaning.number) {
-                            if cleaning.looking {
-                                cleaning.newest.written(part, place.start);
+                        for counts in self.live.within(range, *part) {
+                            if *looking {
+                                newest.written(counts, frame);
                                 continue;
                             }
-                            for part in newest_of(&cleaning.newest, part, place.start) {
+                            for range in newest_of(newest, counts, frame) {
                                 let [from, to] =
-                                    [part.start, part.end].map(|end| (end - at) as usize);
-                                parts.push((part.start, &bytes[from..to]));
-                                again.push(part);
+                                    [range.start, range.end].map(|end| (end - at) as usize);
+                                parts.push((range.start, &bytes[from..to]));
+                                again.push(range);
                             }
                         }
                     }
@@ -511,9 +510,8 @@ impl Writer {
         let mut frames = std::mem::take(&mut self.frames);
         if !again.is_empty() && !planted::is(Bug::WalForgetLive) {
             self.figures.kept_bytes += frames.len() as u64;
-            self.append(&mut frames)?;
-            let number = self.segment.header.number;
-            again.drain(..).for_each(|part| self.live.written(part, number));
+            let part = self.append(&mut frames)?;
+            again.drain(..).for_each(|range| self.live.written(range, part));
         }
         again.clear();
         frames.clear();
@@ -559,14 +557,6 @@ fn try_lock(installer: &Mutex<Installer>) -> Option<MutexGuard<'_, Installer>> {
         Err(TryLockError::Poisoned(installer)) => Some(installer.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
-}
-
-/// What of `part`, as the frame at `at` has it, no later frame of the segment wrote.
-fn newest_of(newest: &Live, part: Range<u64>, at: u64) -> Vec<Range<u64>> {
-    if planted::is(Bug::WalKeepOldest) {
-        return vec![part];
-    }
-    newest.within(part, at)
 }
 
 #[cfg(test)]

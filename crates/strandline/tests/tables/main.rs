@@ -12,3 +12,4 @@ mod tiers;
 mod tiers_values;
 mod values;
 mod values_defects;
+mod values_scans;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use base::planted::{self, Bug};
 use base::{ErrorKind, LINE};
 use pmem::{JournalFigures, Region, Site};
-use ssd::{Call, Disk, Failure, Faulty, Fs, Heed, Memory, Rule, Watch};
+use ssd::{Call, Device, Disk, Failure, Faulty, Fs, Heed, Memory, Metered, Rule, Watch};
 
 use super::{LINES, disk, numbers, reopen, setting};
 use crate::options::{WalIo, WalSync};
@@ -302,6 +302,39 @@ fn files_of_old_segments_are_used_again() {
     assert!(after.bytes <= most, "{after:?}");
     let names = fs.list(Path::new(DIR)).expect("list");
     assert!(names.len() as u64 <= after.segments + 3, "{names:?}");
+}
+
+/// Little counts of each segment that is to go: no more is read than the parts that have it.
+#[test]
+fn cleaning_reads_what_counts_and_little_else() {
+    const BLOCK: u64 = 32 << 10;
+    const OVERWRITTEN: u64 = 2 << 20;
+    let (fs, device) = (disk(), Arc::new(Device::new(None)));
+    let metered = Arc::new(Metered::new(Arc::new(fs.clone()), Arc::clone(&device)));
+    let setting = || Setting { fs: Arc::clone(&metered) as _, ..setting(&fs, WalSync::Never) };
+    let owner = LogOwner { id: 7, region_len: 24 << 20 };
+    let region = open(setting(), || Ok(Some(owner))).expect("open").expect("a region");
+    let put = |at: u64, bytes: &[u8]| {
+        let flight = region.copy_nt(Site::Record, at, bytes);
+        drop(region.try_fence(flight).expect("fence"));
+    };
+    let kept = |no: u64| OVERWRITTEN + no * 4096;
+    let blocks = 6 * owner.region_len / BLOCK;
+    for no in 0..blocks {
+        put(no * BLOCK % OVERWRITTEN, &vec![no as u8; BLOCK as usize]);
+        if no % 64 == 0 {
+            put(kept(no / 64), &[no as u8 / 2 + 1; LINE]);
+        }
+    }
+    let figures = figures(&region);
+    assert!(figures.recycled >= 10 && figures.kept_bytes > 0, "{figures:?}");
+    let read = device.figures().read_bytes;
+    assert!(read > 0 && read < figures.written_bytes / 8, "{read} bytes read: {figures:?}");
+    drop(region);
+    let region = open(setting(), || Ok(None)).expect("open").expect("a region");
+    for no in 0..blocks.div_ceil(64) {
+        assert_eq!(region.bytes(kept(no), 1)[0], (64 * no) as u8 / 2 + 1, "line {no}");
+    }
 }
 
 #[test]
