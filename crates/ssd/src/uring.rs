@@ -29,8 +29,8 @@ const WRITES: usize = 8;
 const IDLE: usize = 32;
 /// Of these so many with buffers, each with up to 2 MiB.
 const IDLE_WITH_BUFFERS: usize = 8;
-/// Reads that are begun and not waited for, at most: inputs of compactions that rest hold theirs.
-const BEGUN: usize = 32;
+/// Reads that are begun and not waited for, at most: inputs of compactions and scans that rest hold theirs.
+const BEGUN: usize = 64;
 
 /// Files by io_uring: [`Read::read_many`] reads all ranges at the same time, and what is written past the page
 /// cache is written while more is appended.

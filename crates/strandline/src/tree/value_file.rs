@@ -217,7 +217,7 @@ impl ValueFile {
         }
     }
 
-    /// Whether a record that an entry refers to is to be read of the device.
+    /// Whether a record that an entry refers to is to be read from the device.
     pub(crate) fn is_to_be_read(&self, of: &ValueRef, record: &Range<u64>) -> bool {
         let lies_there = record.end <= self.desc.len && !self.is_in_memory();
         lies_there && !self.store.cache.cache.has(self.cache_key(of))

@@ -60,6 +60,7 @@ impl ValueReader {
     /// A scan seeks another key, and may be a short one.
     pub(crate) fn seek(&mut self) {
         self.entries = None;
+        self.pieces.iter_mut().for_each(FileWalk::drop_begun);
     }
 
     /// The value of `key` that `stored` refers to.
@@ -95,11 +96,14 @@ impl ValueReader {
         let (at, len) = (record.start, (record.end - record.start) as usize);
         let used_by = self.used_by;
         let most = if used_by == ValueUse::Scan { AHEAD_SCAN } else { AHEAD_MERGE };
-        let mut read = 0;
+        let (mut read, mut is_alone) = (0, false);
         if used_by == ValueUse::Scan && !self.walk(of.file).finds(file, &record)? {
             // Only a device is worth the trouble of looking ahead.
             read = match self.walk(of.file).take_cached(file, &record, most)? {
-                Some(read) => read,
+                Some(read) => {
+                    is_alone = !self.walk(of.file).continues(&record);
+                    read
+                }
                 None => self.begin_ahead(values, of.file, &record, next)?,
             };
         }
@@ -109,14 +113,16 @@ impl ValueReader {
             file.note_read(read);
         }
         match (walk.piece.get(at, len), used_by) {
+            // Short scans that come again find it.
+            (Some(bytes), ValueUse::Scan) if is_alone => file.keep(key, &of, bytes.to_vec()),
             (Some(bytes), _) => file.open(key, &of, bytes.to_vec()),
             (None, ValueUse::Scan) => file.get(key, &of),
             (None, ValueUse::Merge) => file.get_past_cache(key, &of),
         }
     }
 
-    /// Begins to read what the next entries refer to in other files than that of `record`, and reads what they refer to in that,
-    /// `record` too; the bytes read of it. Where they refer to no other file nothing is done: the walk over this one reads ahead.
+    /// Begins to read what the next entries refer to in other files than `file`. Then reads `record` and what they refer to behind it
+    /// in `file`; how many bytes. Where they refer to no other file nothing is done: the walk over this one reads ahead.
     fn begin_ahead(
         &mut self,
         values: &ValueFiles,
@@ -153,13 +159,13 @@ impl ValueReader {
         }
         for ReadRange { file: id, range } in others {
             let Some(file) = values.get(*id) else { continue };
-            if self.walk(*id).begin(file, range)? {
+            if self.walk(*id).begin(file, range) {
                 file.note_read(range.end - range.start);
             }
         }
         match values.get(file) {
             Some(this) if len_of(record) <= AHEAD_SCAN => {
-                self.walk(file).read_exactly(this, &own.range)
+                self.walk(file).read_own(this, &own.range, AHEAD_SCAN)
             }
             _ => Ok(0),
         }

@@ -30,7 +30,7 @@ pub(super) struct FileWalk {
 /// A piece that was begun to be read.
 struct BegunPiece {
     range: Range<u64>,
-    /// None where the system's page cache was told to read it.
+    /// None where no more could be done than to tell the system's page cache of it.
     read: Option<Box<dyn PendingRead>>,
 }
 
@@ -45,7 +45,7 @@ impl FileWalk {
         (end..=end.saturating_add(GAP)).contains(&at)
     }
 
-    /// Whether a record is here. What was begun is waited for, if that has it.
+    /// Whether a record is here. What was begun takes the place of the piece if that has it, and is waited for.
     pub fn finds(&mut self, file: &ValueFile, record: &Range<u64>) -> Result<bool> {
         let (at, len) = (record.start, len_of(record));
         if self.piece.get(at, len).is_some() {
@@ -64,29 +64,38 @@ impl FileWalk {
         Ok(self.piece.get(at, len).is_some())
     }
 
-    /// Begins to read a part of the file that no walk has come to; whether that is something new.
-    pub fn begin(&mut self, file: &ValueFile, range: &Range<u64>) -> Result<bool> {
+    /// Begins to read a part of the file that no walk has come to; whether that is something new. Nothing is begun in a file that
+    /// cannot be opened: the walk that comes to it tells why.
+    pub fn begin(&mut self, file: &ValueFile, range: &Range<u64>) -> bool {
         let len = len_of(range);
         let is_begun = self
             .begun
             .as_ref()
             .is_some_and(|begun| begun.range.start <= range.start && range.start < begun.range.end);
         if is_begun || self.piece.get(range.start, len).is_some() {
-            return Ok(false);
+            return false;
         }
-        let bytes = &file.file()?.file.0;
-        let read = bytes.begin(range.start, len);
+        let Ok(bytes) = file.file() else { return false };
+        let read = bytes.file.0.begin(range.start, len);
         if read.is_none() {
-            bytes.will_need(range.start, len as u64);
+            bytes.file.0.will_need(range.start, len as u64);
         }
         self.begun = Some(BegunPiece { range: range.clone(), read });
-        Ok(true)
+        true
     }
 
-    /// Reads a part of the file, and no more; its bytes.
-    pub fn read_exactly(&mut self, file: &ValueFile, range: &Range<u64>) -> Result<u64> {
-        self.piece.read(&file.file()?.file, range.start, len_of(range));
-        Ok(range.end - range.start)
+    /// What was begun is of no use any more.
+    pub fn drop_begun(&mut self) {
+        self.begun = None;
+    }
+
+    /// Reads a part of the file, with more of it if it follows the last record; the bytes that were read.
+    pub fn read_own(&mut self, file: &ValueFile, range: &Range<u64>, most: usize) -> Result<u64> {
+        let ahead = self.len_ahead(file, range, most);
+        self.len = ahead.unwrap_or(self.len);
+        let len = ahead.unwrap_or(len_of(range));
+        self.piece.read(&file.file()?.file, range.start, len);
+        Ok(len as u64)
     }
 
     /// Goes on to a record, with more of the file if it follows the last one; the bytes that were read.
@@ -120,13 +129,17 @@ impl FileWalk {
         Ok(Some(len as u64))
     }
 
+    /// Whether a record follows the one that was asked for last.
+    pub fn continues(&self, record: &Range<u64>) -> bool {
+        self.next.is_some_and(|next| FileWalk::follows(next, record.start))
+    }
+
     /// Bytes to be read at once from a record on, if it follows the last one.
     fn len_ahead(&self, file: &ValueFile, record: &Range<u64>, most: usize) -> Option<usize> {
-        let (at, least) = (record.start, len_of(record));
-        let follows = self.next.is_some_and(|next| FileWalk::follows(next, at));
+        let least = len_of(record);
         let len = (2 * self.len).clamp(AHEAD_FIRST, most).max(least);
-        let there = file.desc.len.saturating_sub(at);
-        (follows && least < most).then(|| there.min(len as u64) as usize)
+        let there = file.desc.len.saturating_sub(record.start);
+        (self.continues(record) && least < most).then(|| there.min(len as u64) as usize)
     }
 }
 

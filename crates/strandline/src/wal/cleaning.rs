@@ -21,6 +21,7 @@ pub(super) struct Cleaning {
 /// behind that would bring it back.
 pub(super) struct PartCleaning {
     pub part: SegmentPart,
+    pub end: u64,
     pub frames: Frames,
     /// This is the first time.
     pub looking: bool,
@@ -32,9 +33,11 @@ impl Cleaning {
     /// Begins with the next part that has the newest bytes of something; tells whether there is one.
     pub fn begin_part(&mut self, live: &Live) -> bool {
         let next = live.next_part(self.segment.number(), self.done);
-        self.part = next.map(|(part, end)| {
-            let frames = self.segment.frames(part.start, end.unwrap_or(self.len));
-            PartCleaning { part, frames, looking: true, newest: Live::default() }
+        self.part = next.map(|(part, next)| {
+            // What is behind that counts no more, or not here: an open has written it again elsewhere.
+            let end = next.map_or(self.len, |next| next.min(self.len));
+            let frames = self.segment.frames(part.start, end);
+            PartCleaning { part, end, frames, looking: true, newest: Live::default() }
         });
         self.part.is_some()
     }

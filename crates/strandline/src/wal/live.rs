@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A part of a segment: its frames from one on, up to where the next part begins. A segment that is to go is read by those of its
 /// parts that something counts of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentPart {
     pub segment: u64,
     /// Where its first frame begins.
@@ -118,7 +118,10 @@ impl Live {
 
     /// A segment is gone; it had the newest bytes of nothing.
     pub fn forget(&mut self, segment: u64) {
-        self.bytes.retain(|part, _| part.segment != segment);
+        // It is the oldest.
+        while let Some(first) = self.bytes.first_entry().filter(|it| it.key().segment <= segment) {
+            first.remove();
+        }
     }
 }
 

@@ -295,7 +295,7 @@ impl Past {
         live: &mut Live,
     ) -> Result<Option<LostFrames>> {
         let segment = &self.segments[at];
-        let part_len = segment.header.part_len();
+        let part_len = segment::part_len(segment.file.len());
         let (number, len, end) = (segment.number(), segment.file.len(), self.end_of(at));
         let mut frames = segment.frames(HEADER_LEN, end.unwrap_or(u64::MAX));
         let mut bad = None;
@@ -381,7 +381,8 @@ impl Past {
         let installed = installer.install(number, len)?;
         let mut segment = OpenSegment::new(installed, Begin { previous, first: self.first });
         segment.begin_with(&mut tail)?;
-        let part = live.part(number, HEADER_LEN, segment.header.part_len());
+        let part_len = segment::part_len(segment.header.len);
+        let part = live.part(number, HEADER_LEN, part_len);
         written.into_iter().for_each(|range| live.written(range, part));
         // Only now: what says that they do not count, or not that far, is durable.
         self.cut_short(newest)?;

@@ -23,10 +23,15 @@ const SUFFIX: &str = ".wal";
 pub(crate) const STAGED: &str = "new-";
 /// Bytes read at a time, at least.
 const WINDOW: u64 = 1 << 20;
-/// Parts of a segment, about, and what one has at least and at most. All that is known of the log in memory is by part, and what
-/// counts of an old segment is read by part.
+/// Parts of a segment, about, and what one has at least and at most; long ones have more. What is known of the log in memory is by
+/// part, and what counts of an old segment is read by part.
 const PARTS: u64 = 128;
 const PART_LEN: (u64, u64) = (1 << 10, 64 << 10);
+
+/// Bytes after which a part of a segment of so many bytes ends.
+pub(crate) fn part_len(segment_len: u64) -> u64 {
+    (segment_len / PARTS).clamp(PART_LEN.0, PART_LEN.1)
+}
 
 /// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +60,6 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; HEADER_LEN as usize] {
         let SegmentHeader { store, number, region_len, salt, len } = *self;
         encode([MAGIC, 2, store, number, region_len, salt, len])
-    }
-
-    /// Bytes after which a part of it ends.
-    pub fn part_len(&self) -> u64 {
-        (self.len / PARTS).clamp(PART_LEN.0, PART_LEN.1)
     }
 
     /// What the frames of the segment are bound to.

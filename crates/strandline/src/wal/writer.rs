@@ -171,12 +171,18 @@ impl Writer {
     /// Writes a batch and leaves it empty. When this returns, what is promised of it holds, and of all before it.
     pub fn write(&mut self, batch: &mut FrameBatch, promise: Promise) -> Result<()> {
         planted::step("write the log");
-        let part = self.append(&mut batch.frames)?;
-        self.figures.writes += u64::from(!batch.frames.is_empty());
+        let mut part = None;
+        if !batch.frames.is_empty() {
+            part = Some(self.append(&mut batch.frames)?);
+            self.figures.writes += 1;
+        }
         self.keep(promise)?;
         for change in batch.changes.drain(..) {
             match change {
-                RangeEvent::Written(range) => self.live.written(range, part),
+                // Bytes come in frames.
+                RangeEvent::Written(range) => {
+                    part.into_iter().for_each(|part| self.live.written(range.clone(), part));
+                }
                 RangeEvent::Discarded(range) => self.live.discarded(range),
             }
         }
@@ -329,7 +335,7 @@ impl Writer {
         first_len(header.region_len, 2 * header.len)
     }
 
-    /// Adds frames to the segment, or to a new one if they do not fit; to which part.
+    /// Adds frames to the segment, or to a new one if they do not fit. Tells which part they are in.
     fn append(&mut self, frames: &mut Vec<u8>) -> Result<SegmentPart> {
         let len = frames.len() as u64;
         if !self.segment.takes(len) {
@@ -338,10 +344,7 @@ impl Writer {
         let header = &self.segment.header;
         let late = if planted::is(Bug::WalPartTooLate) { len } else { 0 };
         let at = self.segment.len() + late;
-        let part = self.live.part(header.number, at, header.part_len());
-        if len == 0 {
-            return Ok(part);
-        }
+        let part = self.live.part(header.number, at, segment::part_len(header.len));
         if self.segment.is_to_be_mapped(len) {
             self.segment.map(self.place.spare_room());
         }
@@ -459,7 +462,8 @@ impl Writer {
             if self.frames.len() >= many {
                 self.write_again(again)?;
             }
-            let Some(PartCleaning { part, frames, looking, newest }) = &mut cleaning.part else {
+            let Some(PartCleaning { part, end, frames, looking, newest }) = &mut cleaning.part
+            else {
                 if cleaning.begin_part(&self.live) {
                     continue;
                 }
@@ -467,13 +471,18 @@ impl Writer {
             };
             // Two passes: the first finds the newest bytes of each range, the second writes those again.
             match frames.next()? {
-                Next::End if *looking => {
-                    *looking = false;
-                    frames.begin_at(part.start);
-                }
                 Next::End => {
-                    cleaning.done = frames.at();
-                    cleaning.part = None;
+                    // The file is too short, or the part has no frame: it would be met for ever.
+                    if frames.at() < *end || *end <= part.start {
+                        return Err(crate::wal::damaged(&self.place, part.segment, frames.at()));
+                    }
+                    if *looking {
+                        *looking = false;
+                        frames.begin_at(part.start);
+                    } else {
+                        cleaning.done = *end;
+                        cleaning.part = None;
+                    }
                 }
                 Next::Bad(at) => return Err(crate::wal::damaged(&self.place, part.segment, at)),
                 Next::Frame(_, Content::First(_) | Content::Begin(_), place) => {
@@ -525,6 +534,12 @@ impl Writer {
         if there != Some(oldest) {
             let text = format!(
                 "segment {oldest} was cleaned, and the oldest is {there:?}; reopen the store and report this"
+            );
+            return Err(Error::new(ErrorKind::Internal, "clean log", text));
+        }
+        if self.live.bytes_in(oldest) > 0 && !planted::is(Bug::WalForgetLive) {
+            let text = format!(
+                "segment {oldest} still has the newest bytes of something; reopen the store and report this"
             );
             return Err(Error::new(ErrorKind::Internal, "clean log", text));
         }
