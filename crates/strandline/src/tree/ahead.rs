@@ -99,27 +99,25 @@ impl FilePiece {
 
     /// Takes another piece from the system's page cache, if all of it is there; else nothing is here.
     pub(super) fn take_cached(&mut self, file: &File, at: u64, len: usize) -> bool {
-        self.next = None;
-        self.at = at;
-        self.bytes.resize(len, 0);
-        let is_cached = file.0.read_cached(at, &mut self.bytes);
-        if !is_cached {
-            self.bytes.clear();
-        }
-        is_cached
+        self.replace(at, len, |bytes| file.0.read_cached(at, bytes))
     }
 
     fn fill(&mut self, at: u64, len: usize, read: impl FnOnce(&mut [u8]) -> Result<()>) {
-        if at < self.exact_until {
-            return;
+        if at >= self.exact_until && !self.replace(at, len, |bytes| read(bytes).is_ok()) {
+            self.exact_until = at + len as u64;
         }
+    }
+
+    /// Has another piece read; if that fails nothing is here.
+    fn replace(&mut self, at: u64, len: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool {
         self.next = None;
         self.at = at;
         self.bytes.resize(len, 0);
-        if read(&mut self.bytes).is_err() {
+        let is_read = read(&mut self.bytes);
+        if !is_read {
             self.bytes.clear();
-            self.exact_until = at + len as u64;
         }
+        is_read
     }
 
     /// Brings the bytes of a block, if they are not here, with what follows as far as `end`. From the second piece in a row on the

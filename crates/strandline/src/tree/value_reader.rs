@@ -8,7 +8,7 @@ use std::ops::Range;
 use base::Result;
 use sst::ValueRef;
 
-use super::value_file::{StoredValue, ValueFiles};
+use super::value_file::{StoredValue, ValueFile, ValueFiles};
 use super::value_walk::{FileWalk, len_of};
 
 /// Bytes read at a time at most.
@@ -19,8 +19,8 @@ const PIECES_MAX: usize = 32;
 /// Entries that a scan looks ahead when the second value of a seek is to be read, and at most: each time twice as many.
 const ENTRIES_FIRST: usize = 8;
 const ENTRIES_MAX: usize = 64;
-/// Files that are read at the same time.
-const FILES_MAX: usize = 24;
+/// Files that are read at the same time, beside that of the value at hand.
+const FILES_MAX: usize = 23;
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,9 @@ pub(crate) struct NextValue {
 }
 
 /// A part of a file that is read at once.
-struct ReadRange {
-    file: u64,
+struct ReadRange<'v> {
+    file: &'v ValueFile,
+    id: u64,
     range: Range<u64>,
 }
 
@@ -93,7 +94,7 @@ impl ValueReader {
             return Ok(value);
         }
         let record = file.record(key, &of)?;
-        let (at, len) = (record.start, (record.end - record.start) as usize);
+        let (at, len) = (record.start, len_of(&record));
         let used_by = self.used_by;
         let most = if used_by == ValueUse::Scan { AHEAD_SCAN } else { AHEAD_MERGE };
         let (mut read, mut is_alone) = (0, false);
@@ -104,7 +105,10 @@ impl ValueReader {
                     is_alone = !self.walk(of.file).continues(&record);
                     read
                 }
-                None => self.begin_ahead(values, of.file, &record, next)?,
+                None => {
+                    let own = ReadRange { file, id: of.file, range: record.clone() };
+                    self.begin_ahead(values, own, next)?
+                }
             };
         }
         let walk = self.walk(of.file);
@@ -121,54 +125,46 @@ impl ValueReader {
         }
     }
 
-    /// Begins to read what the next entries refer to in other files than `file`. Then reads `record` and what they refer to behind it
-    /// in `file`; how many bytes. Where they refer to no other file nothing is done: the walk over this one reads ahead.
-    fn begin_ahead(
+    /// Begins to read what the next entries refer to in other files than that of `own`, a record. Then reads this and what they refer
+    /// to behind it; how many bytes. Where they refer to no other file nothing is done: the walk over this one reads ahead.
+    fn begin_ahead<'v>(
         &mut self,
-        values: &ValueFiles,
-        file: u64,
-        record: &Range<u64>,
+        values: &'v ValueFiles,
+        mut own: ReadRange<'v>,
         next: impl FnOnce(usize) -> Vec<NextValue>,
     ) -> Result<u64> {
         let Some(entries) = self.entries else {
             self.entries = Some(ENTRIES_FIRST);
             return Ok(0);
         };
-        let mut ranges = vec![ReadRange { file, range: record.clone() }];
+        let is_long = len_of(&own.range) > AHEAD_SCAN;
+        let mut others: Vec<ReadRange<'v>> = Vec::new();
         for NextValue { of, key_len } in next(entries) {
-            let Some(next) = of.record(key_len) else { continue };
+            let (Some(range), Some(file)) = (of.record(key_len), values.get(of.file)) else {
+                continue;
+            };
             // Long ones gain little by it, and together would take much memory.
-            if len_of(&next) > AHEAD_SCAN {
+            if len_of(&range) > AHEAD_SCAN || !file.is_to_be_read(&of, &range) {
                 continue;
             }
-            if !values.get(of.file).is_some_and(|file| file.is_to_be_read(&of, &next)) {
-                continue;
-            }
-            match ranges.iter().position(|range| range.file == of.file) {
-                Some(at) => ranges[at].take_in(&next),
-                None if ranges.len() < FILES_MAX => {
-                    ranges.push(ReadRange { file: of.file, range: next });
-                }
-                None => {}
+            if of.file == own.id {
+                own.take_in(&range);
+            } else if let Some(other) = others.iter_mut().find(|other| other.id == of.file) {
+                other.take_in(&range);
+            } else if others.len() < FILES_MAX {
+                others.push(ReadRange { file, id: of.file, range });
             }
         }
         self.entries = Some((2 * entries).min(ENTRIES_MAX));
-        let [own, others @ ..] = &ranges[..] else { return Ok(0) };
-        if others.is_empty() {
-            return Ok(0);
-        }
-        for ReadRange { file: id, range } in others {
-            let Some(file) = values.get(*id) else { continue };
+        for ReadRange { file, id, range } in &others {
             if self.walk(*id).begin(file, range) {
                 file.note_read(range.end - range.start);
             }
         }
-        match values.get(file) {
-            Some(this) if len_of(record) <= AHEAD_SCAN => {
-                self.walk(file).read_own(this, &own.range, AHEAD_SCAN)
-            }
-            _ => Ok(0),
+        if others.is_empty() || is_long {
+            return Ok(0);
         }
+        self.walk(own.id).read_own(own.file, &own.range, AHEAD_SCAN)
     }
 
     /// The record of the value of `key` that `stored` refers to, verified, and where it lies.
@@ -220,7 +216,7 @@ impl ValueReader {
     }
 }
 
-impl ReadRange {
+impl ReadRange<'_> {
     /// Takes in another record, if it follows and all together is no more than is read at once.
     fn take_in(&mut self, record: &Range<u64>) {
         let follows = FileWalk::follows(self.range.end, record.start);

@@ -41,6 +41,25 @@ impl Cleaning {
         });
         self.part.is_some()
     }
+
+    /// A pass over the part is through: another begins, or the part is done. An error is the place where the file ends too early, or
+    /// of a part without a frame: it would be met for ever.
+    pub fn end_pass(&mut self) -> Result<(), u64> {
+        let Some(PartCleaning { part, end, frames, looking, .. }) = &mut self.part else {
+            return Ok(());
+        };
+        if frames.at() < *end || *end <= part.start {
+            return Err(frames.at());
+        }
+        if *looking {
+            *looking = false;
+            frames.begin_at(part.start);
+        } else {
+            self.done = *end;
+            self.part = None;
+        }
+        Ok(())
+    }
 }
 
 /// What of `range`, as a frame has it, no later frame of its part wrote.

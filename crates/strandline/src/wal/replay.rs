@@ -295,8 +295,8 @@ impl Past {
         live: &mut Live,
     ) -> Result<Option<LostFrames>> {
         let segment = &self.segments[at];
-        let part_len = segment::part_len(segment.file.len());
         let (number, len, end) = (segment.number(), segment.file.len(), self.end_of(at));
+        let part_len = segment::part_len(len);
         let mut frames = segment.frames(HEADER_LEN, end.unwrap_or(u64::MAX));
         let mut bad = None;
         loop {

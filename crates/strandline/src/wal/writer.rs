@@ -181,7 +181,9 @@ impl Writer {
             match change {
                 // Bytes come in frames.
                 RangeEvent::Written(range) => {
-                    part.into_iter().for_each(|part| self.live.written(range.clone(), part));
+                    if let Some(part) = part {
+                        self.live.written(range, part);
+                    }
                 }
                 RangeEvent::Discarded(range) => self.live.discarded(range),
             }
@@ -462,7 +464,7 @@ impl Writer {
             if self.frames.len() >= many {
                 self.write_again(again)?;
             }
-            let Some(PartCleaning { part, end, frames, looking, newest }) = &mut cleaning.part
+            let Some(PartCleaning { part, frames, looking, newest, .. }) = &mut cleaning.part
             else {
                 if cleaning.begin_part(&self.live) {
                     continue;
@@ -472,17 +474,9 @@ impl Writer {
             // Two passes: the first finds the newest bytes of each range, the second writes those again.
             match frames.next()? {
                 Next::End => {
-                    // The file is too short, or the part has no frame: it would be met for ever.
-                    if frames.at() < *end || *end <= part.start {
-                        return Err(crate::wal::damaged(&self.place, part.segment, frames.at()));
-                    }
-                    if *looking {
-                        *looking = false;
-                        frames.begin_at(part.start);
-                    } else {
-                        cleaning.done = *end;
-                        cleaning.part = None;
-                    }
+                    let segment = part.segment;
+                    let ended = cleaning.end_pass();
+                    ended.map_err(|at| crate::wal::damaged(&self.place, segment, at))?;
                 }
                 Next::Bad(at) => return Err(crate::wal::damaged(&self.place, part.segment, at)),
                 Next::Frame(_, Content::First(_) | Content::Begin(_), place) => {
