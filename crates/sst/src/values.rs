@@ -93,7 +93,7 @@ impl ValueRef {
         let value = self.verify(key, &record, &name)?;
         match self.compression {
             0 => Ok(Block::of_value(record, self.at)),
-            _ => self.decompressed(value, name),
+            _ => self.decompressed(key, value, name),
         }
     }
 
@@ -110,12 +110,12 @@ impl ValueRef {
         let value = self.verify(key, &record, &name)?;
         match self.compression {
             0 => Ok(Block::lent_value(record, self.at)),
-            _ => self.decompressed(value, name),
+            _ => self.decompressed(key, value, name),
         }
     }
 
-    fn decompressed(&self, value: &[u8], name: impl Fn() -> String) -> Result<Block> {
-        let fail = |what: &str| Err(self.damaged(&name(), what));
+    fn decompressed(&self, key: &[u8], value: &[u8], name: impl Fn() -> String) -> Result<Block> {
+        let fail = |what: &str| Err(self.damaged(key, &name(), what));
         match decompress(self.compression, value, None, VALUE_MAX) {
             Ok(value) => Ok(Block::of_value(value, self.at)),
             Err(Failure::Damaged(what)) => fail(what),
@@ -137,7 +137,7 @@ impl ValueRef {
         record: &'r [u8],
         name: impl Fn() -> String,
     ) -> Result<&'r [u8]> {
-        let fail = |what: &str| Err(self.damaged(&name(), what));
+        let fail = |what: &str| Err(self.damaged(key, &name(), what));
         let Some(head) = RecordHead::decode(record) else {
             return fail("its lengths fail their checksum");
         };
@@ -151,13 +151,13 @@ impl ValueRef {
         stored.strip_prefix(key).map_or_else(|| fail("it is that of another key"), Ok)
     }
 
-    /// A value that cannot be read.
+    /// The value of `key`, which cannot be read.
     #[cold]
-    pub fn damaged(&self, name: &str, what: &str) -> Error {
-        let (at, len) = (self.at, self.len);
+    pub fn damaged(&self, key: &[u8], name: &str, what: &str) -> Error {
+        let (at, len, key) = (self.at, self.len, base::bytes::shown(key));
         let text = format!(
-            "the value of {len} bytes at offset {at} of {name} is damaged: {what}; restore the file, or save the rest with \
-             `strandline repair`"
+            "the value of key {key}, {len} bytes at offset {at} of {name}, is damaged: {what}; restore the file, or save the \
+             rest with `strandline repair`"
         );
         Error::corruption("read value", text)
     }

@@ -140,7 +140,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Busy` if it is open, here or elsewhere; `NotFound` if there is none; `InvalidArgument` where `options` name other
+    /// `Busy` if it is open, here or elsewhere; `NotFound` if there is none, or a directory of its tables is not there; `InvalidArgument` where `options` name other
     /// places than the store does, or its pool is a device; `Corruption` where it cannot be told whose the tables in another
     /// directory are; `Io`.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {

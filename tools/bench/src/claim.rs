@@ -86,6 +86,12 @@ impl Places<'_> {
         ))
     }
 
+    /// Whether bench made the store that is there.
+    pub(crate) fn is_of_bench(&self) -> Result<bool, String> {
+        let noted = self.noted()?;
+        Ok(self.identity().is_some_and(|identity| noted.contains(&identity)))
+    }
+
     /// The lines of the file `BENCH`; none where there is no such file.
     fn noted(&self) -> Result<Vec<String>, String> {
         let marker = self.folder.join(MARKER);
@@ -104,6 +110,16 @@ impl Places<'_> {
             Some(self.folder.join(path))
         };
         Named { pool: path("pool "), log: path("wal "), tables: path("ssd ") }
+    }
+
+    /// The folders of tables that the file `STORE` names: the store's own one first, then its tiers.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let text = std::fs::read_to_string(self.folder.join(PARTS[0])).unwrap_or_default();
+        let tier = |line: &str| {
+            let rest = line.strip_prefix("tier ").or_else(|| line.strip_prefix("leaves "))?;
+            Some(self.folder.join(rest.split_once(' ')?.1))
+        };
+        self.named().tables.into_iter().chain(text.lines().filter_map(tier)).collect()
     }
 
     /// Locks the store that is there, as an open would, so that no process has it open while it is emptied.

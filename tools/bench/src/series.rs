@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -79,14 +79,22 @@ impl<'c> Series<'c> {
             return Ok(None);
         };
         let open = |path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            let file = file.and_then(|mut file: File| {
-                if file.metadata()?.len() == 0 {
-                    writeln!(file, "{HEAD}")?;
-                }
-                Ok(file)
-            });
-            file.map_err(|error| format!("--series {}: {error}", config.series_shown()))
+            let shown = |error| format!("--series {}: {error}", config.series_shown());
+            let file = OpenOptions::new().create(true).read(true).append(true).open(path);
+            let mut file: File = file.map_err(shown)?;
+            let mut head = Vec::new();
+            // A pipe has none, and would be waited for.
+            let kept = if file.metadata().map_err(shown)?.is_file() { Some(&file) } else { None };
+            kept.map_or(Ok(0), |file| file.take(HEAD.len() as u64 + 1).read_to_end(&mut head))
+                .map_err(shown)?;
+            match head.strip_suffix(b"\n") {
+                Some(head) if head == HEAD.as_bytes() => Ok(file),
+                _ if head.is_empty() => writeln!(file, "{HEAD}").map(|()| file).map_err(shown),
+                _ => Err(format!(
+                    "--series {}: the file has other columns, or other contents; name a new one",
+                    config.series_shown()
+                )),
+            }
         };
         let file = config.series.as_ref().map(open).transpose()?;
         Ok(Some(Series { config, every: Duration::from_secs_f64(seconds), file }))

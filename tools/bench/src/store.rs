@@ -39,7 +39,7 @@ pub(crate) struct Store {
 enum Marker {
     /// It need not: the store is kept, or in memory.
     No,
-    /// Once there is a new store.
+    /// Once there is a new store, or an earlier one was opened.
     Due,
     Done,
 }
@@ -74,7 +74,13 @@ impl Store {
             _scratch: scratch,
         };
         match config.use_existing_db {
-            true => store.must_be_there()?,
+            true => {
+                store.must_be_there()?;
+                // An open that changes its tiers writes anew what tells it from other stores.
+                if !store.is_heap() && store.places().is_of_bench()? {
+                    store.marker = Marker::Due;
+                }
+            }
             false => {
                 store.claim(config)?;
                 store.remove()?;
@@ -224,12 +230,17 @@ impl Store {
             _ => None,
         };
         let mut folders: Vec<PathBuf> = std::iter::once(own).chain(named).collect();
-        if let TierSource::Dirs(tiers) = &self.options.tiers {
-            // What another store has there stays, and the open says whose it is.
-            let owner = folders.iter().find_map(|folder| owner_of(folder));
-            let tiers = tiers.iter().map(|tier| tier.dir.clone());
-            folders.extend(tiers.filter(|tier| owner.is_some() && owner_of(tier) == owner));
-        }
+        // What another store has there stays, and the open says whose it is. An earlier run may have had other folders; they are
+        // emptied only if the store that names them is of bench.
+        let earlier =
+            if self.places().is_of_bench()? { self.places().folders() } else { Vec::new() };
+        let owner = earlier.iter().chain(&folders).find_map(|folder| owner_of(folder));
+        let given = match &self.options.tiers {
+            TierSource::Dirs(tiers) => tiers.iter().map(|tier| tier.dir.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let more = given.into_iter().chain(earlier);
+        folders.extend(more.filter(|folder| owner.is_some() && owner_of(folder) == owner));
         let mut files = Vec::new();
         for folder in folders {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -239,6 +250,8 @@ impl Store {
                 files.extend(Some(entry.path()).filter(|path| is_of_tables(path)));
             }
         }
+        // Those that say whose they are come last, that of the store's own folder behind those of others.
+        files.reverse();
         files.sort_by_key(|path| path.extension().is_none());
         Ok(files)
     }

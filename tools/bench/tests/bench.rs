@@ -784,4 +784,15 @@ fn a_fresh_store_takes_its_tiers_anew() {
         other.err()
     );
     assert_eq!(there(), before, "what another store has there stays");
+    // A kept store takes other tiers, and is one of bench all the same; one that is emptied leaves those that it has.
+    let (db, slow) = (format!("--db={}", at("one")), format!("--ssd={}", at("slow")));
+    let more = format!("--tiers={}:1G,{}:1G", at("fast"), at("more"));
+    let small = ["--num=2000", "--value_size=1000", "--pm=dram", &db, &slow];
+    let small = |more: &[&str]| run(&[&small[..], more].concat());
+    small(&["--benchmarks=readrandom", "--use_existing_db=true", &more]).lines();
+    assert!(std::fs::read_dir(at("more")).expect("a tier").count() > 0);
+    small(&["--benchmarks=fillrandom"]).lines();
+    for name in ["fast", "more"] {
+        assert_eq!(std::fs::read_dir(at(name)).expect("a tier").count(), 0, "{name}");
+    }
 }

@@ -39,6 +39,7 @@ pub(crate) fn create(ground: &dyn Ground, path: &Path, options: &Options) -> Res
     // Another open may have made its memory since this one saw none: the second look finds it, and then its lock is in the way.
     let known = look().or_else(|_: Error| look())?;
     check_size(options)?;
+    tiers::refuse_unusable(ground, path, options)?;
     let names = ground.names();
     ssd::durable_dir(&*names, path)?;
     let NewMemory { memory, choice } =

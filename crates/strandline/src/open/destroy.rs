@@ -118,6 +118,19 @@ fn own_tables(
         check_place(path, "ssd", &path.join(dir), given)?;
     }
     let fs = ground.tables(options);
+    let elsewhere = named.ssd.iter().filter(|dir| dir.is_absolute());
+    for dir in named.tiers.iter().map(|tier| &tier.dir).chain(elsewhere) {
+        let dir = path.join(dir);
+        // A call that was killed leaves the directories until the store has no name any more.
+        if !fs.exists(&dir)? {
+            let text = format!(
+                "{} is not there, and tables of the store may be in it; put it back, or mount what it is on; if it is gone for \
+                 good, make an empty directory in its place",
+                dir.display()
+            );
+            return Err(Error::new(ErrorKind::NotFound, DESTROY, text));
+        }
+    }
     let dirs = named.tiers.iter().map(|tier| &tier.dir).chain(&named.ssd);
     let ours = dirs.map(|dir| if_own(&*fs, path, dir, held.pool_id()));
     ours.filter_map(Result::transpose).collect()

@@ -396,6 +396,17 @@ impl Places {
         }
     }
 
+    /// Neither memory nor tables are there.
+    pub fn nothing_left(&self, why: Error) -> Error {
+        let (Memory::Pool(memory) | Memory::Wal(memory)) = &self.memory;
+        let text = format!(
+            "nothing of a store is there: no records in {}, no tables in {}; check the path",
+            memory.display(),
+            self.tables.display()
+        );
+        Error::new(ErrorKind::NotFound, "repair", text).with_source(why)
+    }
+
     fn is_there(&self, names: &dyn Fs) -> bool {
         match &self.memory {
             Memory::Pool(at) | Memory::Wal(at) => is_there(names, at),

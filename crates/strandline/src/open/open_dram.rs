@@ -41,13 +41,13 @@ pub(crate) fn open_memory(
             ),
         )
     };
+    if !ground.names().exists(dir)? {
+        return Err(nothing());
+    }
     if access == Access::Read {
         let files = files_to_read(ground, path, named);
         let (region, damage) = read(ground, dir, files, options)?.ok_or_else(nothing)?;
         return Ok(OpenedParts { damage, ..OpenedParts::whole(region, Prefault::Now, None) });
-    }
-    if !ground.names().exists(dir)? {
-        return Err(nothing());
     }
     let files = files(ground, path, named)?;
     if let LogMedium::Device = files.medium {

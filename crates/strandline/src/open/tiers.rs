@@ -1,7 +1,7 @@
 //! Which directories are the tiers of a store: what its file `STORE` and the option `tiers` say, and what is in them.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::planted::{self, Bug};
@@ -14,7 +14,7 @@ use crate::manifest::ManifestState;
 use crate::open::choose;
 use crate::open::ground::Ground;
 use crate::open::store_file::{Identity, StoredTier};
-use crate::options::{Options, TierSource, TierSpec};
+use crate::options::{Options, SsdSource, TierSource, TierSpec};
 use crate::tree::owner::{self, DirClaim};
 use crate::tree::tables::TableDir;
 use crate::tree::tiers::{OWN, TierDir, TierUse, same_file};
@@ -63,8 +63,7 @@ pub(super) fn of_store(
     let wanted = match &options.tiers {
         TierSource::Auto => named.tiers.clone(),
         TierSource::Dirs(_) if named.ssd.is_none() => {
-            let text = "tiers are for tables, which this store has none of; give ssd a directory";
-            return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+            return Err(no_tables());
         }
         TierSource::Dirs(dirs) => {
             let given = dirs.iter().map(|given| {
@@ -129,6 +128,34 @@ pub(super) fn of_store(
         GivenTier { at, size: tier.size, use_: tier.use_, device }
     });
     Ok(given.collect())
+}
+
+fn no_tables() -> Error {
+    let text = "tiers are for tables, which this store has none of; give ssd a directory";
+    Error::new(ErrorKind::InvalidArgument, "open", text)
+}
+
+/// Refuses directories of the options that cannot be tiers, before anything of a new store is made.
+///
+/// # Errors
+/// `InvalidArgument` where one is named twice; those of reading what is in them.
+pub(super) fn refuse_unusable(ground: &dyn Ground, path: &Path, options: &Options) -> Result<()> {
+    let TierSource::Dirs(dirs) = &options.tiers else { return Ok(()) };
+    if options.ssd == SsdSource::None {
+        return Err(no_tables());
+    }
+    let fs = ground.tables(options);
+    let mut earlier: Vec<PathBuf> = Vec::new();
+    for given in dirs {
+        let dir = path.join(choose::within(path, &given.dir)?);
+        if earlier.iter().any(|other| same_file(other, &dir)) {
+            return Err(twice(&dir, &dir, OWN));
+        }
+        // Whose it is counts once the store has a number; a file in the way shows here.
+        owner::read(&*fs, &dir)?;
+        earlier.push(dir);
+    }
+    Ok(())
 }
 
 /// The device that a directory has for itself.
@@ -236,6 +263,10 @@ fn no_number_left() -> Error {
 }
 
 fn twice(one: &Path, other: &Path, no: u32) -> Error {
+    if same_file(one, other) {
+        let text = format!("tiers has {} twice; name each directory once", one.display());
+        return Error::new(ErrorKind::InvalidArgument, "open", text);
+    }
     let text = format!(
         "{} and {} both are tier {no} of this store (the file {} in each says so); leave one out of tiers, and remove the file in it \
          if no table is there",

@@ -296,7 +296,10 @@ impl Left {
         let zones = memory.and_then(|(region, _)| OrphanZones::find(&region));
         let has_zones = zones.is_some();
         if ids.is_empty() && !has_zones {
-            return Err(error);
+            return Err(match error.kind() {
+                ErrorKind::NotFound => places.nothing_left(error),
+                _ => error,
+            });
         }
         // Without a manifest nothing tells what was there, so the doubt is reported whatever is found.
         let unknown = |reason: String| LostRange { keyspace: None, from: None, to: None, reason };
@@ -363,7 +366,13 @@ impl Left {
     fn write_to(self, engine: &Engine, report: &mut RepairReport) -> Result<()> {
         for (name, sources) in self.keyspaces {
             let space = match engine.keyspaces.named(&name) {
-                Some(space) => space,
+                // The store has `default`, without what was said of the places of its files.
+                Some(space) => {
+                    let places = KeyspaceOptions::new();
+                    let placement = sources.options.placement;
+                    engine.set_options(&space, &KeyspaceOptions { placement, ..places })?;
+                    space
+                }
                 None => engine.create_space(&name, &sources.options)?,
             };
             report.keyspaces.push(name);

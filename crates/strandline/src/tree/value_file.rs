@@ -175,7 +175,7 @@ impl ValueFile {
     /// `Corruption` if it cannot lie there.
     pub(crate) fn record(&self, key: &[u8], of: &ValueRef) -> Result<Range<u64>> {
         let range = of.record(key.len()).filter(|range| range.end <= self.desc.len);
-        range.ok_or_else(|| of.damaged(&self.name(), "no record lies there"))
+        range.ok_or_else(|| of.damaged(key, &self.name(), "no record lies there"))
     }
 
     /// The value of `key` where it lies, if that is persistent memory: the block cache does not have it, and it is copied only if

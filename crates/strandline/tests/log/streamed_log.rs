@@ -132,6 +132,17 @@ fn a_log_is_one_stores_and_stays_where_it_is() {
     let elsewhere = tempfile::tempdir().expect("a folder");
     let error = Db::open(dir.path(), options(elsewhere.path())).err().expect("another place");
     assert!(error.to_string().contains("leave wal_dir out"), "{error}");
+    // Where it is gone, readers are told what writers are.
+    let away = log.path().with_extension("away");
+    std::fs::rename(log.path(), &away).expect("renamed");
+    for error in [
+        Db::open(dir.path(), Options::default()),
+        Db::open_read_only(dir.path(), Options::default()),
+    ] {
+        let error = error.err().expect("no log");
+        assert!(error.to_string().contains("there is no log in"), "{error}");
+    }
+    std::fs::rename(&away, log.path()).expect("renamed back");
     let second = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let error = Db::open(second.path(), options(log.path())).err().expect("another's log");
     assert!(error.to_string().contains("name another wal_dir"), "{error}");

@@ -8,7 +8,10 @@ use crate::common::{
     Contents, TempDir, covers, dump, external, kind_of, numbered as key, small_levels,
 };
 use strandline::operators::BuiltInOperator;
-use strandline::{Db, ErrorKind, Hooks, IngestOptions, Options, ReadOptions, RepairReport, repair};
+use strandline::{
+    Db, ErrorKind, Hooks, IngestOptions, KeyspaceOptions, Options, Placement, PmSource,
+    ReadOptions, RepairReport, repair,
+};
 use testkit::Rng;
 
 fn options() -> Options {
@@ -225,6 +228,28 @@ fn what_was_ingested_keeps_its_age() {
     let saved = all(&dir.join("new"), "default");
     assert_eq!(saved[&b"k1"[..]], b"ingested");
     assert_eq!(saved[&b"k2"[..]], b"newer");
+}
+
+#[test]
+fn the_places_of_every_keyspace_are_kept() {
+    let dir = TempDir::new("repair-places");
+    let options = options().pm(PmSource::Dram);
+    let db = Db::open(dir.join("db"), options.clone()).expect("open");
+    let own = |placement| KeyspaceOptions::new().placement(placement);
+    db.default_keyspace().set_options(&own(Placement::Level)).expect("set");
+    let hot = db.create_keyspace_with("hot", own(Placement::Benefit)).expect("made");
+    hot.put("k", "v").expect("put");
+    db.close().expect("close");
+    repair(dir.join("db"), dir.join("saved"), options.clone()).expect("repaired");
+    let saved = Db::open(dir.join("saved"), options).expect("open");
+    for (name, placement) in [("default", Placement::Level), ("hot", Placement::Benefit)] {
+        let placed = saved.keyspace(name).expect("there").options().placement;
+        assert_eq!(placed, Some(placement.into()), "{name}");
+    }
+    let nothing = repair(dir.join("nothing"), dir.join("more"), Options::default());
+    let error = nothing.expect_err("nothing there");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("nothing of a store is there"), "{error}");
 }
 
 /// Operands over a value, over a deletion, over nothing, and under both; in tables, runs and a memtable. A repair has no

@@ -551,6 +551,54 @@ fn a_tier_with_values_alone_is_missed_too() {
     assert!(contents(&saved) == before);
 }
 
+/// What cannot be a tier is refused before anything of a new store is made.
+#[test]
+fn a_new_store_with_unusable_tiers_leaves_nothing() {
+    let dir = TempDir::new("tiers-unusable");
+    std::fs::create_dir_all(dir.join("owned/OWNER")).expect("made");
+    std::fs::write(dir.join("file"), "no directory").expect("written");
+    let twice = vec![spec(&dir, "fast", 1 << 20), spec(&dir, "fast", 2 << 20)];
+    let owned = vec![spec(&dir, "fast", 1 << 20), spec(&dir, "owned", 1 << 20)];
+    let file = vec![spec(&dir, "file", 1 << 20)];
+    for (tiers, word) in [(twice, "twice"), (owned, "OWNER"), (file, "file")] {
+        let tiered = on_disk(small_levels()).tiers(TierSource::Dirs(tiers));
+        let error = Db::open(dir.join("store"), tiered).err().expect("refused");
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(!dir.join("store").exists(), "{error}");
+    }
+}
+
+/// A removal that cannot reach a tier removes nothing.
+#[test]
+fn a_store_without_its_tier_is_not_removed() {
+    let dir = TempDir::new("tiers-away");
+    let (store, fast) = (dir.join("store"), dir.join("fast"));
+    let tiers = TierSource::Dirs(vec![spec(&dir, "fast", 1 << 20)]);
+    let options = on_disk(small_levels());
+    let db = Db::open(&store, options.clone().tiers(tiers)).expect("open");
+    fill(&db, 3_000, 1);
+    let before = contents(&db);
+    db.close().expect("close");
+    std::fs::rename(&fast, dir.join("away")).expect("renamed");
+    let error = Db::destroy(&store, &options).expect_err("refused");
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("fast"), "{error}");
+    std::fs::rename(dir.join("away"), &fast).expect("renamed back");
+    let db = Db::open(&store, options.clone()).expect("open");
+    assert!(contents(&db) == before);
+    db.close().expect("close");
+    Db::destroy(&store, &options).expect("destroyed");
+    assert!(std::fs::read_dir(&fast).into_iter().flatten().count() == 0);
+    // Gone for good.
+    let tiers = TierSource::Dirs(vec![spec(&dir, "fast", 1 << 20)]);
+    let db = Db::open(&store, options.clone().tiers(tiers)).expect("open");
+    fill(&db, 3_000, 1);
+    db.close().expect("close");
+    std::fs::remove_dir_all(&fast).expect("removed");
+    std::fs::create_dir(&fast).expect("made");
+    Db::destroy(&store, &options).expect("destroyed");
+    assert!(!store.exists());
+}
+
 /// An open that fails says nothing for those after it.
 #[test]
 fn a_refused_list_of_tiers_is_not_remembered() {

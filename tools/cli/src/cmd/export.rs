@@ -60,6 +60,7 @@ fn write_rocksdb(context: &Context, dir: &Path) -> Outcome {
             "tables": family.tables,
             "value_files": family.value_files,
             "rewritten": rewritten(family),
+            "operator_left_out": family.operator_left_out,
         })
     });
     let json = json!({
@@ -76,6 +77,14 @@ fn write_rocksdb(context: &Context, dir: &Path) -> Outcome {
     for family in &export.families {
         if let Some(why) = rewritten(family) {
             text += &format!("\nkeyspace {} was written anew: {why}", keyspace::name(&family.name));
+        }
+        if let Some(operator) = &family.operator_left_out {
+            text += &format!(
+                "\nkeyspace {} goes without its merge operator {operator}, which RocksDB lacks; give it again where the family \
+                 comes back: import --merge-operator {}={operator}",
+                keyspace::name(&family.name),
+                family.name
+            );
         }
     }
     context.report(text, &json)?;

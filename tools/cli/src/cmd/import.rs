@@ -29,7 +29,7 @@ pub struct ImportArgs {
     /// Directory of the database, which no process has open; it is not changed
     #[arg(long, value_name = "DIR", required = true)]
     rocksdb: PathBuf,
-    /// What combines the operands of a column family, where the database does not tell, such as default=add
+    /// What combines the operands of a column family, whatever the database says of it, such as default=add
     #[arg(long, value_name = "FAMILY=OPERATOR")]
     merge_operator: Vec<String>,
 }

@@ -56,6 +56,8 @@ pub struct ExportedFamily {
     pub value_files: u64,
     /// Why it was written out anew, if it was.
     pub rewritten: Option<Rewritten>,
+    /// The merge operator of the keyspace, if RocksDB has none of that kind, so that the family is without one.
+    pub operator_left_out: Option<String>,
 }
 
 impl Engine {
@@ -92,6 +94,10 @@ impl Engine {
             tables: desc.levels.tables().count() as u64,
             value_files: desc.levels.value_files().count() as u64,
             rewritten: rewritten.get(id).cloned(),
+            operator_left_out: match rocksdb_operator(desc) {
+                Some(_) => None,
+                None => desc.options.options.merge_operator.clone(),
+            },
         });
         Ok(RocksdbExport { seq: cut, families: families.collect() })
     }
@@ -99,11 +105,9 @@ impl Engine {
     fn options_text(&self, state: &ManifestState) -> String {
         let family = |desc: &KeyspaceDesc| {
             let writer = self.options.table_writer(&desc.options.options);
-            let named =
-                desc.options.options.merge_operator.as_deref().and_then(BuiltInOperator::named);
             FamilyOptions {
                 name: desc.name.clone(),
-                merge_operator: named.as_ref().and_then(operators::rocksdb_text),
+                merge_operator: rocksdb_operator(desc),
                 compression: writer.compression,
                 blobs_from: desc
                     .options
@@ -117,6 +121,12 @@ impl Engine {
         let families: Vec<FamilyOptions> = state.keyspaces.values().map(family).collect();
         options_file::text(&families)
     }
+}
+
+/// What RocksDB calls the merge operator of a keyspace, if it has that one.
+fn rocksdb_operator(desc: &KeyspaceDesc) -> Option<String> {
+    let named = desc.options.options.merge_operator.as_deref().and_then(BuiltInOperator::named);
+    named.as_ref().and_then(operators::rocksdb_text)
 }
 
 /// Something like a UUID that no other database has.

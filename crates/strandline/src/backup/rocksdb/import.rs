@@ -127,7 +127,8 @@ pub struct ImportedKeyspace {
 /// ```
 ///
 /// # Errors
-/// Nothing is at `to` then. `NotFound` if there is no database; `Exists` if there is something at `to`; `Busy` if a log may have
+/// Nothing is at `to` then. `NotFound` if there is no database, or one of its files is not there; `InvalidArgument` where `hints` name
+/// a column family that the database lacks; `Exists` if there is something at `to`; `Busy` if a log may have
 /// data that tables lack: RocksDB brings it into tables when it opens the database; `NotSupported`, by name, for other orders of
 /// keys, user-defined timestamps, wide columns, unknown merge operators, and compressions and forms of tables that this build
 /// does not read; `Corruption`, `LimitExceeded`, `Io`, `NoSpace`.
@@ -208,6 +209,17 @@ impl Import<'_> {
             next_table: database.next_file.max(1),
             ..ManifestState::default()
         };
+        let is_there =
+            |name: &String| database.families.values().any(|family| family.name == *name);
+        if let Some(name) = self.hints.merge_operators.keys().find(|name| !is_there(name)) {
+            let known: Vec<&str> =
+                database.families.values().map(|family| &family.name[..]).collect();
+            let text = format!(
+                "a merge operator is given for column family {name}, which the database lacks; it has {}",
+                known.join(", ")
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, IMPORT, text));
+        }
         let mut import = RocksdbImport { seq: state.floor, keyspaces: Vec::new() };
         for (id, family) in &database.families {
             let (desc, keys) = self.keyspace(&tables, *id, family)?;
