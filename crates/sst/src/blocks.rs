@@ -13,6 +13,25 @@ use crate::layout::Layout;
 pub trait Blocks {
     /// The block at `handle` of the file that `table` describes.
     fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>>;
+
+    /// The block that a look-up of a key begins with ([`Layout::index`]), where it is at hand.
+    #[inline]
+    fn index(&self) -> Option<&Block> {
+        None
+    }
+
+    /// The data block that the entry at `position` of that index leads to, where it is at hand. Only asked where the index has one
+    /// level, and every entry of it is a restart point.
+    #[inline]
+    fn at_hand(&self, _position: usize) -> Option<Arc<Block>> {
+        None
+    }
+
+    /// As [`Blocks::get`] of the data block that the entry at `position` leads to.
+    #[inline]
+    fn get_at(&self, table: &Layout, handle: Handle, _position: usize) -> Result<Arc<Block>> {
+        self.get(table, handle, Role::Data)
+    }
 }
 
 /// Reads and verifies every block each time.

@@ -91,9 +91,30 @@ impl<B: Blocks> Table<B> {
     /// As [`Table::get`], without asking the filter.
     pub fn find(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let Some(target) = self.place(key, snapshot) else { return Ok(None) };
+        // Where heads of the index alone tell the block, and it is at hand, the entry itself need not be read.
+        let position = self.told_by_index(&target);
+        let mut first = None;
+        if let Some(block) = position.and_then(|position| self.blocks.at_hand(position)) {
+            let mut data = BlockCursor::new(block);
+            data.find(&target).map_err(|damage| self.layout.damage(data.block(), damage))?;
+            if data.valid() {
+                return self.hit(key, &data);
+            }
+            first = Some(Arc::clone(data.block()));
+        }
         let mut index = IndexCursor::new(self)?;
         index.seek(self, &target)?;
-        self.first_hit(&target, &mut index, None)
+        if let (None, Some(position), Some(handle)) = (&first, position, index.handle()) {
+            first = Some(self.blocks.get_at(&self.layout, handle, position)?);
+        }
+        self.first_hit(&target, &mut index, first)
+    }
+
+    /// The entry of the index that leads to the first data block which may have `target`, where that can be told without reading it.
+    #[inline]
+    fn told_by_index(&self, target: &Target<'_>) -> Option<usize> {
+        let index = self.blocks.index().filter(|_| !self.layout.two_level())?;
+        index.told_by_heads(target)
     }
 
     /// The first half of [`Table::find`], which reads no data; `None` where no entry is visible at `snapshot`.

@@ -7,10 +7,10 @@ use strandline::parse_size;
 
 use crate::data::{Filling, Spread};
 use crate::dram::Sizes;
-use crate::draw::Draw;
 use crate::engines::{self, Maker, RIVALS, Result};
 use crate::sample::Load;
 use crate::stages::{self, Case, Place, Prepared, Stage};
+use bench::data::draw::Draw;
 
 /// Name, value and meaning of each flag.
 const TABLE: &[(&str, &str, &str)] = &[

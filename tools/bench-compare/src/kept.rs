@@ -148,11 +148,11 @@ fn to_command(value: &Value) -> Option<Command> {
 mod tests {
     use super::*;
     use crate::crew::Rate;
-    use crate::draw::Draw;
     use crate::promise::Promise;
     use crate::sample::Load;
     use crate::stages;
     use crate::work::Measured;
+    use bench::data::draw::Draw;
 
     fn sample(name: &str, ops: u64) -> Sample {
         let (stage, case) = stages::find(name, 1, 100).unwrap();

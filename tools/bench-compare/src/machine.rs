@@ -7,9 +7,9 @@ use bench::scratch::MEMORY;
 
 use crate::data::Filling;
 use crate::dram::{LONG, SPILL, Sizes};
-use crate::draw::Draw;
 use crate::flags::Flags;
 use crate::stages::{Fit, Place};
+use bench::data::draw::Draw;
 
 /// Name and value of each fact.
 pub fn facts(flags: &Flags) -> Vec<(String, String)> {

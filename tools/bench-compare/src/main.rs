@@ -18,7 +18,6 @@ mod child;
 mod crew;
 mod data;
 mod dram;
-mod draw;
 mod engines;
 mod figures;
 mod flags;

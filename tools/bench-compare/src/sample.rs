@@ -1,10 +1,10 @@
 //! What one engine did in one run of one benchmark.
 
 use crate::data::Filling;
-use crate::draw::Draw;
 use crate::promise::Promise;
 use crate::stages::{Case, Place, Stage, Work};
 use crate::work::Measured;
+use bench::data::draw::Draw;
 
 /// What one engine did in one run of one benchmark.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::crew::Rate;
 use crate::data::Filling;
-use crate::draw::Draw;
 use crate::engines::{self, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::Latency;
@@ -14,6 +13,7 @@ use crate::stages::{self, Case, Stage};
 use crate::turn::Turn;
 use crate::verify::Digest;
 use crate::work::Measured;
+use bench::data::draw::Draw;
 
 /// The line for `turn`.
 pub fn line(turn: &Turn) -> String {

@@ -20,10 +20,11 @@ const DENIES: [(&str, &str); 4] = [
 const DENY: &str = "#![deny(unsafe_code)]";
 
 /// Which crates of the project each may use; `base` is at the bottom, tools are on top.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("strandline-base", &[]),
     ("strandline-pmem", &["strandline-base"]),
     ("strandline-art", &["strandline-base"]),
+    ("strandline-cache", &[]),
     ("strandline-ssd", &["strandline-base"]),
     ("strandline-pool", &["strandline-base", "strandline-pmem"]),
     ("strandline-sst", &["strandline-base"]),
@@ -32,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         &[
             "strandline-art",
             "strandline-base",
+            "strandline-cache",
             "strandline-pmem",
             "strandline-pool",
             "strandline-ssd",
@@ -45,6 +47,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "strandline",
             "strandline-art",
             "strandline-base",
+            "strandline-cache",
             "strandline-pmem",
             "strandline-pool",
             "strandline-ssd",

@@ -90,7 +90,7 @@ impl Block {
     /// The restart of the first entry that is not less than `target`, where heads alone tell; the number of restarts if
     /// all are.
     #[inline]
-    pub(super) fn told_by_heads(&self, target: &Target<'_>) -> Option<usize> {
+    pub(crate) fn told_by_heads(&self, target: &Target<'_>) -> Option<usize> {
         let heads = self.heads.as_ref().filter(|heads| heads.every)?;
         heads.equal(target.user).filter(Range::is_empty).map(|equal| equal.start)
     }

@@ -242,7 +242,8 @@ impl Block {
         i < self.restarts && self.restart(i) == at
     }
 
-    pub(crate) fn restarts(&self) -> usize {
+    /// Restart points; at each stands a whole key.
+    pub fn restarts(&self) -> usize {
         self.restarts
     }
 

@@ -1,27 +1,18 @@
-//! The block cache: verified, decompressed blocks of tables in DRAM, data, index and filter blocks alike, under
-//! one byte budget.
-//!
-//! Replacement is CLOCK with a small count per block (as in the "generalised clock"): a hit raises the count, the
-//! hand lowers it, and a block at zero goes. Index and filter blocks start higher, because one of them stands for
-//! hundreds of data blocks. A block that a reader holds is passed over, so everything alive is charged; where
-//! all that is cached is held, a new block is handed out without being kept.
+//! The block cache: verified, decompressed blocks of tables and values of value files in DRAM, index and filter blocks
+//! among them, under one byte budget. How blocks are replaced is told in the crate `cache`. Index and filter blocks begin where
+//! others get to by being used, because one of them stands for hundreds of data blocks.
 //!
 //! The index and the filter of an open table stand with it, where no look-up is needed, as long as all of these
-//! together take at most half of the budget ([`BlockCache::hold`]).
+//! together take at most half of the budget ([`BlockCache::hold`]). So does a shelf on which gets find data blocks by the position of
+//! their entry in the index: most need neither that entry nor a look-up in the cache.
 
-mod shard;
-
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Result;
 use base::checksum::mix;
+use cache::{Asked, Cache, Insert, Key, Place, Shelf};
 use sst::{Block, Role};
-
-use shard::Shard;
-
-/// Locks are spread over this many shards, a power of two.
-const SHARDS: usize = 16;
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,12 +26,28 @@ pub(crate) struct BlockKey {
     pub offset: u64,
 }
 
+impl Key for BlockKey {
+    /// A table of a store.
+    type Group = (CacheUser, u64);
+
+    #[inline]
+    fn hash(&self) -> u64 {
+        // Tables of different stores have the same numbers, from 1 on.
+        mix(self.table ^ u64::from(self.user.0) << 32, self.offset)
+    }
+
+    #[inline]
+    fn group(&self) -> (CacheUser, u64) {
+        (self.user, self.table)
+    }
+}
+
+/// Data blocks of a table by their positions in its index.
+pub(crate) type BlockShelf = Shelf<Block>;
+
 /// Blocks of tables in DRAM.
 pub(crate) struct BlockCache {
-    shards: [Mutex<Shard>; SHARDS],
-    budget: u64,
-    /// Bytes of everything in all shards, and of what is held.
-    charged: AtomicU64,
+    blocks: Cache<BlockKey, Block>,
     /// Bytes of blocks that stand with their tables.
     held: AtomicU64,
     users: AtomicU32,
@@ -70,7 +77,7 @@ impl StoreCache {
     }
 }
 
-/// What a block that stands with its table is charged, for as long as this is there.
+/// What is charged for something that stands with its table, for as long as this is there.
 pub(crate) struct Hold {
     len: u64,
     cache: Arc<BlockCache>,
@@ -79,7 +86,6 @@ pub(crate) struct Hold {
 #[derive(Default)]
 struct Counters {
     inserts: AtomicU64,
-    evictions: AtomicU64,
     purged: AtomicU64,
     refused: AtomicU64,
 }
@@ -92,7 +98,7 @@ pub struct CacheFigures {
     pub budget: u64,
     /// Bytes that it takes: bookkeeping, blocks held by readers, and those that stand with their tables included.
     pub charged: u64,
-    /// Bytes of index and filter blocks that stand with their tables, without being looked up.
+    /// Bytes of index and filter blocks that stand with their tables, without being looked up, and of what leads from there to data blocks.
     pub held: u64,
     /// Look-ups that found their block.
     pub hits: u64,
@@ -112,9 +118,7 @@ impl BlockCache {
     /// An empty cache of at most `budget` bytes.
     pub(crate) fn new(budget: u64) -> BlockCache {
         BlockCache {
-            shards: Default::default(),
-            budget,
-            charged: AtomicU64::new(0),
+            blocks: Cache::new(budget),
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
@@ -122,7 +126,7 @@ impl BlockCache {
     }
 
     pub(crate) fn budget(&self) -> u64 {
-        self.budget
+        self.blocks.budget()
     }
 
     fn take_user(&self) -> CacheUser {
@@ -145,111 +149,86 @@ impl BlockCache {
     /// The block called `key`, if it is here.
     #[inline]
     pub(crate) fn find(&self, key: BlockKey) -> Option<Arc<Block>> {
-        self.shard(home(key)).get(key)
+        self.blocks.get(key)
     }
 
     /// Whether the block called `key` is here. No look-up: it is not used by that.
     pub(crate) fn has(&self, key: BlockKey) -> bool {
-        self.shard(home(key)).has(key)
+        self.blocks.contains(key)
     }
 
     /// Takes in a block that was not here, if there is room for it.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
-        let (home, block) = (home(key), Arc::new(block));
-        let charge = shard::charge(&block);
-        if !self.reserve(home, charge) {
-            self.counters.refused.fetch_add(1, Relaxed);
-            return block;
-        }
-        let mut shard = self.shard(home);
-        // Another thread may have read it meanwhile.
-        if let Some(other) = shard.peek(key) {
-            self.charged.fetch_sub(charge, Relaxed);
-            return other;
-        }
-        shard.insert(key, &block, role);
-        self.counters.inserts.fetch_add(1, Relaxed);
+        let place = match role {
+            Role::Data | Role::Value => Place::Probation,
+            _ => Place::Main,
+        };
+        let bytes = block.charge() as u64;
+        let (block, outcome) = self.blocks.insert(key, Arc::new(block), bytes, place);
+        match outcome {
+            Insert::Kept => self.counters.inserts.fetch_add(1, Relaxed),
+            Insert::Refused => self.counters.refused.fetch_add(1, Relaxed),
+            Insert::Present => 0,
+        };
         block
     }
 
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
     pub(crate) fn hold(self: &Arc<Self>, block: &Block) -> Option<Hold> {
-        let len = shard::charge(block);
-        if self.held.fetch_add(len, Relaxed) + len <= self.budget / 2 && self.reserve(0, len) {
+        self.hold_bytes(block.charge() as u64, self.budget() / 2)
+    }
+
+    /// A shelf of so many positions, charged; `None` where tables hold a quarter of the budget already: the rest is for blocks.
+    pub(crate) fn hold_shelf(self: &Arc<Self>, len: usize) -> Option<(Arc<BlockShelf>, Hold)> {
+        let hold = self.hold_bytes((len * BlockShelf::PLACE_BYTES) as u64, self.budget() / 4)?;
+        Some((Arc::new(Shelf::new(len)), hold))
+    }
+
+    /// Puts the block called `key`, if it is here, on the shelf of its table, too.
+    pub(crate) fn shelve(&self, key: BlockKey, shelf: &Arc<BlockShelf>, position: usize) {
+        self.blocks.shelve(key, shelf, position);
+    }
+
+    /// The block at `position` of a shelf, if one stands there.
+    #[inline]
+    pub(crate) fn reach(&self, shelf: &BlockShelf, position: usize) -> Option<Arc<Block>> {
+        self.blocks.reach(shelf, position)
+    }
+
+    /// Charges `len` bytes, if all that tables hold is `most` at most.
+    fn hold_bytes(self: &Arc<Self>, len: u64, most: u64) -> Option<Hold> {
+        if self.held.fetch_add(len, Relaxed) + len <= most && self.blocks.charge(len) {
             return Some(Hold { len, cache: Arc::clone(self) });
         }
         self.held.fetch_sub(len, Relaxed);
         None
     }
 
-    /// Charges `len` bytes, evicting until they fit, from shard `home` on; `false` if they cannot.
-    fn reserve(&self, home: usize, len: u64) -> bool {
-        self.charged.fetch_add(len, Relaxed);
-        for step in 0..SHARDS {
-            while self.charged.load(Relaxed) > self.budget {
-                let Some(freed) = self.shard((home + step) % SHARDS).evict() else { break };
-                self.charged.fetch_sub(freed, Relaxed);
-                self.counters.evictions.fetch_add(1, Relaxed);
-            }
-        }
-        let fits = self.charged.load(Relaxed) <= self.budget;
-        if !fits {
-            self.charged.fetch_sub(len, Relaxed);
-        }
-        fits
-    }
-
     fn purge(&self, user: CacheUser, table: u64) {
-        for shard in 0..SHARDS {
-            let (count, freed) = self.shard(shard).purge(user, table);
-            self.charged.fetch_sub(freed, Relaxed);
-            self.counters.purged.fetch_add(count, Relaxed);
-        }
+        let gone = self.blocks.purge((user, table));
+        self.counters.purged.fetch_add(gone.values, Relaxed);
     }
 
     pub(crate) fn figures(&self) -> CacheFigures {
-        let counters = &self.counters;
-        let asked = (0..SHARDS).map(|number| {
-            let shard = self.shard(number);
-            (shard.hits, shard.misses)
-        });
-        let (hits, misses) = asked.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        let (counters, Asked { hits, misses }) = (&self.counters, self.blocks.asked());
         CacheFigures {
-            budget: self.budget,
-            charged: self.charged.load(Relaxed),
+            budget: self.budget(),
+            charged: self.blocks.charged(),
             held: self.held.load(Relaxed),
             hits,
             misses,
             inserts: counters.inserts.load(Relaxed),
-            evictions: counters.evictions.load(Relaxed),
+            evictions: self.blocks.evictions(),
             purged: counters.purged.load(Relaxed),
             refused: counters.refused.load(Relaxed),
         }
     }
-
-    fn shard(&self, number: usize) -> MutexGuard<'_, Shard> {
-        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl BlockKey {
-    #[inline]
-    fn hash(self) -> u64 {
-        // Tables of different stores have the same numbers, from 1 on.
-        mix(self.table ^ u64::from(self.user.0) << 32, self.offset)
-    }
-}
-
-/// The shard that `key` belongs to.
-#[inline]
-fn home(key: BlockKey) -> usize {
-    (key.hash() >> 60) as usize % SHARDS
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         self.cache.held.fetch_sub(self.len, Relaxed);
-        self.cache.charged.fetch_sub(self.len, Relaxed);
+        self.cache.blocks.discharge(self.len);
     }
 }
 
@@ -331,7 +310,7 @@ mod tests {
     }
 
     fn live(cache: &BlockCache) -> u64 {
-        (0..SHARDS).map(|shard| cache.shard(shard).len() as u64).sum()
+        cache.blocks.len()
     }
 
     #[test]
@@ -406,13 +385,9 @@ mod tests {
         let both = live(&cache);
         one.purge(number);
         assert_eq!(live(&cache), both / 2);
-        // A store that has no blocks here looks at none, however many there are.
-        let looked_at = || (0..SHARDS).map(|shard| cache.shard(shard).looked_at).sum::<u64>();
-        let before = looked_at();
-        assert!(before > 0);
         one.purge(number);
         StoreCache::of(&cache).purge(number);
-        assert_eq!((looked_at(), live(&cache)), (before, both / 2));
+        assert_eq!(live(&cache), both / 2);
         // Those of a store that is closed are evicted as others are read.
         let closed = other.user;
         drop(other);

@@ -7,7 +7,7 @@ use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::heat::Heat;
 use super::placed::PlacedBlocks;
-use crate::cache::{BlockCache, BlockKey, CacheUser, Hold, StoreCache};
+use crate::cache::{BlockCache, BlockKey, BlockShelf, CacheUser, Hold, StoreCache};
 
 /// The blocks of one table.
 pub(crate) struct CachedBlocks {
@@ -22,6 +22,14 @@ pub(crate) struct CachedBlocks {
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
     filter: OnceLock<Option<HeldBlock>>,
+    /// Data blocks that the cache has, by their positions in the index, once one was read by its position; `None` if the cache has
+    /// no room for it.
+    shelf: OnceLock<Option<HeldShelf>>,
+}
+
+struct HeldShelf {
+    shelf: Arc<BlockShelf>,
+    _charge: Hold,
 }
 
 struct HeldBlock {
@@ -48,9 +56,9 @@ impl ReadAt for File {
 
 impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
-        let (index, filter) = (OnceLock::new(), OnceLock::new());
+        let (index, filter, shelf) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (user, cache) = (store.user, Arc::clone(&store.cache));
-        CachedBlocks { user, table, file, placed: None, heat: None, cache, index, filter }
+        CachedBlocks { user, table, file, placed: None, heat: None, cache, index, filter, shelf }
     }
 
     /// The same of a table whose data is read in its place.
@@ -110,6 +118,15 @@ impl CachedBlocks {
 
     fn key(&self, offset: u64) -> BlockKey {
         BlockKey { user: self.user, table: self.table, offset }
+    }
+
+    /// The shelf for blocks by their positions, if the cache has room for it.
+    fn shelf(&self) -> Option<&Arc<BlockShelf>> {
+        let made = self.shelf.get_or_init(|| {
+            let (shelf, charge) = self.cache.hold_shelf(self.index()?.restarts())?;
+            Some(HeldShelf { shelf, _charge: charge })
+        });
+        made.as_ref().map(|held| &held.shelf)
     }
 
     /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read
@@ -173,5 +190,31 @@ impl Blocks for CachedBlocks {
         // Another thread may have set it to the same; then this charge is dropped.
         let _quicker = root.set(Some(HeldBlock { block: Arc::clone(&block), _charge: charge }));
         Ok(block)
+    }
+
+    #[inline]
+    fn index(&self) -> Option<&Block> {
+        self.index.get()?.as_ref().map(|held| &*held.block)
+    }
+
+    #[inline]
+    fn at_hand(&self, position: usize) -> Option<Arc<Block>> {
+        self.cache.reach(&self.shelf.get()?.as_ref()?.shelf, position)
+    }
+
+    fn get_at(&self, layout: &Layout, handle: Handle, position: usize) -> Result<Arc<Block>> {
+        if self.placed.is_some() {
+            return self.get(layout, handle, Role::Data);
+        }
+        let key = self.key(handle.offset);
+        if let Some(block) = self.cache.find(key) {
+            // What is read once is not worth it.
+            if let Some(shelf) = self.shelf() {
+                self.cache.shelve(key, shelf, position);
+            }
+            return Ok(block);
+        }
+        self.note_reads(1);
+        Ok(self.cache.keep(key, Role::Data, layout.load(&self.file, handle, Role::Data)?))
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::{BEST, Report, costs, json, table};
 use crate::crew::Rate;
 use crate::data::Filling;
-use crate::draw::Draw;
 use crate::engines::{BARE_LOOPS, RIVALS};
 use crate::flags::Flags;
 use crate::kept::Kept;
@@ -15,6 +14,7 @@ use crate::report::docs;
 use crate::sample::{Load, Sample};
 use crate::stages::{self, Place};
 use crate::work::Measured;
+use bench::data::draw::Draw;
 
 /// Three runs of `benchmark` on an engine that does `rate`, and a tenth more or less.
 fn runs(benchmark: &str, engine: &'static str, promise: Promise, rate: f64) -> Vec<Sample> {

@@ -10,11 +10,11 @@ use bench::data::rng::Rng;
 
 use crate::crew::Rate;
 use crate::data::{Data, Model};
-use crate::draw::{Draw, Draws};
 use crate::engines::{Engine, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::{Latency, Times, Timing};
 use crate::stages::Work;
+use bench::data::draw::{Draw, Draws};
 
 /// A store at hand, and what it should hold.
 pub struct Bench<'b> {

@@ -6,8 +6,8 @@ use bench::data::order::{Order, Share};
 
 use super::{Bench, Clocks, Length, Measured};
 use crate::crew::{self, LAP, Rate, Span};
-use crate::draw::Draws;
 use crate::engines::{Engine, Result};
+use bench::data::draw::Draws;
 
 /// Puts each key once: the threads have a share each.
 pub(super) fn fill(
@@ -123,7 +123,7 @@ impl<'b> Putter<'b> {
 
     /// Draws the next put.
     pub(super) fn draw(&mut self) -> (u64, u32) {
-        self.number = self.turns.next() * self.of + self.no;
+        self.number = self.turns.draw() * self.of + self.no;
         self.generation = self.bench.model.get(self.number) + 1;
         self.bench.data.key(self.number, &mut self.key);
         self.bench.data.value(self.number, self.generation, &mut self.value);

@@ -7,8 +7,8 @@ use super::put::Putter;
 use super::{Bench, Clocks, Length, Measured};
 use crate::crew::{self, LAP, Span};
 use crate::data::{BLOCK, KEY};
-use crate::draw::Draws;
 use crate::engines::Result;
+use bench::data::draw::Draws;
 
 /// Entries behind the one that is sought.
 const NEXTS: u64 = 100;
@@ -40,7 +40,7 @@ pub(super) fn get(
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = draws.next();
+            let number = draws.draw();
             bench.data.key(number, &mut key);
             value.clear();
             let found = watch.time(|| bench.engine.get(&key, &mut value))?;
@@ -67,7 +67,7 @@ pub(super) fn get_absent(
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = draws.next();
+            let number = draws.draw();
             bench.data.absent_key(number, &mut key);
             value.clear();
             match watch.time(|| bench.engine.get(&key, &mut value))? {
@@ -94,7 +94,7 @@ pub(super) fn scan(
         let mut from = Vec::new();
         let (mut last, mut watch) = ([0; KEY], clocks.main.stopwatch());
         Box::new(move || {
-            let number = draws.next();
+            let number = draws.draw();
             bench.data.key(number, &mut from);
             let (mut seen, mut wrong) = (0_u64, None);
             let mut each = |key: &[u8], value: &[u8]| {
@@ -155,7 +155,7 @@ pub(super) fn get_while_put(
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut watch = clocks.main.stopwatch();
         Box::new(move || {
-            let number = draws.next();
+            let number = draws.draw();
             bench.data.key(number, &mut key);
             value.clear();
             let least = bench.model.get(number);

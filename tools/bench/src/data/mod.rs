@@ -2,6 +2,7 @@
 
 pub use base::random as rng;
 
+pub mod draw;
 pub mod keys;
 pub mod order;
 pub(crate) mod values;

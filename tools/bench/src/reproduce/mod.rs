@@ -1,6 +1,7 @@
 //! `strandline reproduce NAME`: what papers claim of their engines, measured on this one. Each experiment prints its
 //! figures with the paper's beside them.
 
+mod caches;
 mod fill;
 mod halloc;
 mod indexes;
@@ -50,8 +51,11 @@ impl Basis {
     }
 }
 
+/// Bytes of keys and values below which figures would be zeros.
+const SIZE_MIN: u64 = 1 << 20;
+
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 10] = [
+pub const EXPERIMENTS: [Experiment; 11] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -65,6 +69,13 @@ pub const EXPERIMENTS: [Experiment; 10] = [
         takes: &["keys"],
         basis: Basis::Measured,
         run: memtable::run,
+    },
+    Experiment {
+        name: "caches",
+        what: "the block cache's rule of replacement beside others: skewed reads, scans, loops; what a hit costs",
+        takes: &["keys"],
+        basis: Basis::Measured,
+        run: caches::run,
     },
     Experiment {
         name: "xengine-l0",
@@ -144,6 +155,11 @@ impl Experiment {
         match given.iter().find(|(flag, given)| *given && !self.takes.contains(flag)) {
             Some((flag, _)) => Err(format!("{} has no {flag}; leave --{flag} out", self.name)),
             None => {
+                if let Some(size) = request.size.filter(|size| *size < SIZE_MIN) {
+                    return Err(format!(
+                        "--size {size}: at least {SIZE_MIN}, or it would measure nothing"
+                    ));
+                }
                 request::say(out, self.basis.text())?;
                 (self.run)(request, out)
             }

@@ -58,6 +58,7 @@ fn reproduce_lists_experiments_and_runs_them() {
     let all = [
         "halloc",
         "xengine-memtable",
+        "caches",
         "xengine-l0",
         "intel-wal",
         "intel-paths",
@@ -157,6 +158,24 @@ fn reproduce_compares_the_memtables_index() {
         let rates: Vec<f64> = figures.filter_map(|figure| figure.parse().ok()).collect();
         assert!(rates.len() == 12 && rates.iter().all(|rate| *rate > 0.0), "{rows:?}");
     }
+}
+
+/// The rule that the block cache has hits more often than what it had before, on skewed reads and beside a scan.
+#[test]
+fn reproduce_compares_rules_of_replacement() {
+    let report = store().run(&["reproduce", "caches", "--quick"]).ok().text();
+    let rows = |of: &str| report.lines().filter(|line| line.starts_with(of)).collect::<Vec<_>>();
+    for trace in ["zipf 0.99  ", "zipf 0.99, a scan beside", "a loop of"] {
+        let rows = rows(trace);
+        assert_eq!(rows.len(), 3, "{trace} in {report}");
+        for row in rows {
+            let shares: Vec<f64> =
+                row.split_whitespace().rev().take(5).filter_map(|cell| cell.parse().ok()).collect();
+            let [_library, _sieve, lru, clock, ours] = shares[..] else { panic!("{row}") };
+            assert!(ours > clock && ours > lru && ours <= 100.0, "{row}");
+        }
+    }
+    assert_eq!(rows("threads ").len(), 2, "{report}");
 }
 
 #[test]

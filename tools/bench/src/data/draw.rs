@@ -1,7 +1,7 @@
 //! Which key numbers come: all alike, or a few of them most of the time.
 
-use bench::data::order::Permutation;
-use bench::data::rng::Rng;
+use super::order::Permutation;
+use super::rng::Rng;
 
 /// How numbers are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ impl Draws {
 
     /// The next number.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         match &self.skew {
             None => self.rng.below(self.bound),
             Some(skew) => skew.places.at(skew.ranks.draw(&mut self.rng)),
@@ -124,7 +124,7 @@ mod tests {
     fn counts(draw: Draw, bound: u64) -> Vec<usize> {
         let (mut draws, mut counts) =
             (Draws::new(draw, bound, Rng::new(5)), vec![0; bound as usize]);
-        (0..DRAWN).for_each(|_| counts[draws.next() as usize] += 1);
+        (0..DRAWN).for_each(|_| counts[draws.draw() as usize] += 1);
         counts
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let hottest = |seed| {
             let mut draws = Draws::new(Draw::Zipf, 10_000, Rng::new(seed));
             let mut counts = vec![0; 10_000];
-            (0..100_000).for_each(|_| counts[draws.next() as usize] += 1);
+            (0..100_000).for_each(|_| counts[draws.draw() as usize] += 1);
             let mut numbers: Vec<usize> = (0..10_000).collect();
             numbers.sort_unstable_by_key(|number| std::cmp::Reverse(counts[*number]));
             numbers.truncate(8);

@@ -1,0 +1,263 @@
+//! A cache in memory under one byte budget, shared by any number of threads.
+//!
+//! Replacement is S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A value that is
+//! new waits in a short queue, the *probation* queue of a tenth of the bytes. One that is used there goes on to the *main*
+//! queue when its turn comes; any other leaves, and only a fingerprint of its key stays for a while. A key that comes back
+//! before its fingerprint is forgotten goes to the main queue at once. There a value goes round for as long as it is used. So
+//! a scan passes through the short queue, and what is used again and again stays.
+//!
+//! Three things differ from the paper's rule. One use is enough on probation, where it asks for two: no trace that we measured tells them
+//! apart. A value that a reader holds counts as used, so that everything alive is charged. And a caller may put a value into the
+//! main queue itself ([`Place::Main`]).
+//!
+//! Keys belong to groups, and a group can be purged: that costs as much as it has values here, however many others there are.
+//!
+//! Values of a group may also stand on a [`Shelf`], at positions that their reader knows: there they are reached without a look-up, and
+//! leave with their place in the cache.
+//!
+//! - `shard.rs`: values by key, their queues and groups, behind one lock.
+//! - `shelf.rs`: values by position, without a lock.
+//! - `chain.rs`: lists whose members have numbers.
+//! - `ghosts.rs`: fingerprints of keys that left.
+//! - `striped.rs`: a count that many threads raise.
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod ghosts;
+mod shard;
+mod shelf;
+mod striped;
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shard::Shard;
+pub use shelf::Shelf;
+use striped::StripedCount;
+
+/// Locks are spread over this many shards, a power of two.
+const SHARDS: usize = 16;
+
+/// What a value is found by.
+pub trait Key: Copy + Eq {
+    /// What is purged together.
+    type Group: Copy + Eq + Hash;
+
+    /// Hash of the key; all of its bits count.
+    fn hash(&self) -> u64;
+
+    /// The group that the key belongs to.
+    fn group(&self) -> Self::Group;
+}
+
+/// Where a new value begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where it has to be used to stay.
+    Probation,
+    /// Among those that were used more than once.
+    Main,
+}
+
+/// What came of a value that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// It is here.
+    Kept,
+    /// Another thread was quicker: what is returned is its value.
+    Present,
+    /// There is no room, since what is here is held. The value is the caller's alone.
+    Refused,
+}
+
+/// Values by key, each shared with those that hold it.
+pub struct Cache<K: Key, V> {
+    shards: [Mutex<Shard<K, V>>; SHARDS],
+    budget: u64,
+    /// Bytes of everything in all shards, and of what was charged besides.
+    charged: AtomicU64,
+    /// Bytes of the latter.
+    besides: AtomicU64,
+    /// Where the next charge begins to make room.
+    next: AtomicUsize,
+    evictions: AtomicU64,
+    /// Values that were found on shelves.
+    reached: StripedCount,
+}
+
+/// How often values were asked for, and how often they were here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Look-ups that found their value.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+}
+
+/// What a purge or an eviction took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Values.
+    pub values: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl<K: Key, V> Cache<K, V> {
+    /// An empty cache of at most `budget` bytes.
+    pub fn new(budget: u64) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::new(Shard::new()));
+        Self {
+            shards,
+            budget,
+            charged: AtomicU64::new(0),
+            besides: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+            reached: StripedCount::default(),
+        }
+    }
+
+    /// Bytes that it may take.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// Bytes that it takes, with what was charged by [`Self::charge`].
+    pub fn charged(&self) -> u64 {
+        self.charged.load(Relaxed)
+    }
+
+    /// What a value of `bytes` bytes costs here, with the cache's own account of it.
+    pub fn cost(bytes: u64) -> u64 {
+        bytes + Shard::<K, V>::OVERHEAD
+    }
+
+    /// The value of `key`, if it is here. Counted, and used by that.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<Arc<V>> {
+        let hash = key.hash();
+        self.shard(home(hash)).get(key, hash)
+    }
+
+    /// Whether the value of `key` is here. No look-up: it is not used by that.
+    pub fn contains(&self, key: K) -> bool {
+        let hash = key.hash();
+        self.shard(home(hash)).contains(key, hash)
+    }
+
+    /// Takes in the value of `key`, of `bytes` bytes. What is returned is the value that counts now.
+    pub fn insert(&self, key: K, value: Arc<V>, bytes: u64, place: Place) -> (Arc<V>, Insert) {
+        let (hash, cost) = (key.hash(), Self::cost(bytes));
+        if !self.reserve(home(hash), cost) {
+            return (value, Insert::Refused);
+        }
+        let mut shard = self.shard(home(hash));
+        if let Some(other) = shard.value(key, hash) {
+            self.charged.fetch_sub(cost, Relaxed);
+            return (other, Insert::Present);
+        }
+        shard.insert(key, hash, Arc::clone(&value), cost, place);
+        (value, Insert::Kept)
+    }
+
+    /// Puts the value of `key`, if it is here, on the shelf of its group, too. A group has one shelf, the one that was made last.
+    pub fn shelve(&self, key: K, shelf: &Arc<Shelf<V>>, position: usize) {
+        let hash = key.hash();
+        self.shard(home(hash)).shelve(key, hash, shelf, position);
+    }
+
+    /// The value at `position` of a shelf, if one stands there. Counted as a look-up only if it does, and used by that.
+    #[inline]
+    pub fn reach(&self, shelf: &Shelf<V>, position: usize) -> Option<Arc<V>> {
+        let value = shelf.get(position)?;
+        self.reached.add_one();
+        Some(value)
+    }
+
+    /// Charges `bytes` that are held elsewhere, and makes room for them; `false` if there is none.
+    pub fn charge(&self, bytes: u64) -> bool {
+        // In turns, so that no shard pays for all.
+        let fits = self.reserve(self.next.fetch_add(1, Relaxed) % SHARDS, bytes);
+        if fits {
+            self.besides.fetch_add(bytes, Relaxed);
+        }
+        fits
+    }
+
+    /// Ends a charge of so many bytes.
+    pub fn discharge(&self, bytes: u64) {
+        self.besides.fetch_sub(bytes, Relaxed);
+        self.charged.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Charges `bytes`, evicting until they fit, from shard `home` on; `false` if they cannot.
+    fn reserve(&self, home: usize, bytes: u64) -> bool {
+        if bytes > self.budget.saturating_sub(self.besides.load(Relaxed)) {
+            // All of the cache would go, and that for nothing.
+            return false;
+        }
+        self.charged.fetch_add(bytes, Relaxed);
+        for step in 0..SHARDS {
+            while self.charged() > self.budget {
+                let Some(freed) = self.shard((home + step) % SHARDS).evict() else { break };
+                self.charged.fetch_sub(freed, Relaxed);
+                self.evictions.fetch_add(1, Relaxed);
+            }
+        }
+        let fits = self.charged() <= self.budget;
+        if !fits {
+            self.charged.fetch_sub(bytes, Relaxed);
+        }
+        fits
+    }
+
+    /// Drops all values of `group`.
+    pub fn purge(&self, group: K::Group) -> Gone {
+        let mut all = Gone::default();
+        for shard in 0..SHARDS {
+            let gone = self.shard(shard).purge(group);
+            self.charged.fetch_sub(gone.bytes, Relaxed);
+            all = Gone { values: all.values + gone.values, bytes: all.bytes + gone.bytes };
+        }
+        all
+    }
+
+    /// Values here.
+    pub fn len(&self) -> u64 {
+        (0..SHARDS).map(|shard| self.shard(shard).len() as u64).sum()
+    }
+
+    /// Whether nothing is here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Values that made room for others.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Relaxed)
+    }
+
+    /// Look-ups so far.
+    pub fn asked(&self) -> Asked {
+        let add = |sum: Asked, shard: usize| {
+            let Asked { hits, misses } = self.shard(shard).asked;
+            Asked { hits: sum.hits + hits, misses: sum.misses + misses }
+        };
+        let reached = Asked { hits: self.reached.sum(), misses: 0 };
+        (0..SHARDS).fold(reached, add)
+    }
+
+    /// No panic under the lock leaves a shard half changed: nothing in it calls the user.
+    fn shard(&self, number: usize) -> MutexGuard<'_, Shard<K, V>> {
+        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The shard of a key with this hash.
+#[inline]
+fn home(hash: u64) -> usize {
+    (hash >> 60) as usize % SHARDS
+}
