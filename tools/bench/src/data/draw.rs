@@ -9,7 +9,7 @@ pub enum Draw {
     /// Each as often as any other.
     #[default]
     Uniform,
-    /// By Zipf's law with an exponent of [`THETA`], as YCSB does; the hot ones lie all over the store.
+    /// By Zipf's law with an exponent of 0.99, as YCSB does; the hot ones lie all over the store.
     Zipf,
 }
 
