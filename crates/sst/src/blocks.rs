@@ -14,7 +14,7 @@ pub trait Blocks {
     /// The block at `handle` of the file that `table` describes.
     fn get(&self, table: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>>;
 
-    /// The block that a look-up of a key begins with ([`Layout::index`]), where it is at hand.
+    /// The block of the index that a look-up of a key begins with, where it is at hand.
     #[inline]
     fn index(&self) -> Option<&Block> {
         None
