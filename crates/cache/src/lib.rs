@@ -16,7 +16,7 @@
 //! leave with their place in the cache.
 //!
 //! - `shard.rs`: values by key, their queues and groups, behind one lock.
-//! - `shelf.rs`: values by position, without a lock.
+//! - `shelf.rs`: values by position, each behind a lock of its own.
 //! - `chain.rs`: lists whose members have numbers.
 //! - `ghosts.rs`: fingerprints of keys that left.
 //! - `striped.rs`: a count that many threads raise.
@@ -96,7 +96,7 @@ pub struct Asked {
     pub misses: u64,
 }
 
-/// What a purge or an eviction took away.
+/// What a purge took away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// Values.

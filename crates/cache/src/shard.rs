@@ -129,15 +129,19 @@ impl<K: Key, V> Shard<K, V> {
 
     /// The same, neither counted nor used by that.
     pub(crate) fn value(&self, key: K, hash: u64) -> Option<Arc<V>> {
+        self.slot(key, hash).map(|slot| Arc::clone(&slot.value))
+    }
+
+    fn slot(&self, key: K, hash: u64) -> Option<&Slot<K, V>> {
         if self.len == 0 {
             return None;
         }
-        self.slots[self.find(key, hash)].as_ref().map(|slot| Arc::clone(&slot.value))
+        self.slots[self.find(key, hash)].as_ref()
     }
 
     /// Whether the value of `key` is here; it does not count as used.
     pub(crate) fn contains(&self, key: K, hash: u64) -> bool {
-        self.len > 0 && self.slots[self.find(key, hash)].is_some()
+        self.slot(key, hash).is_some()
     }
 
     /// Adds a value that is not here.
@@ -285,22 +289,19 @@ impl<K: Key, V> Shard<K, V> {
                 self.unshelve(first);
             }
             let slot = self.slots[at].as_mut()?;
-            let is_held = !is_used && Arc::strong_count(&slot.value) > 1;
-            if !is_used && !is_held {
+            if !is_used && Arc::strong_count(&slot.value) == 1 {
                 if place == Place::Probation {
                     self.ghosts.add(hash);
                 }
                 return self.remove(at);
             }
-            slot.uses = (slot.uses + on_shelf).min(USES_MAX);
-            held = match place {
-                Place::Main if is_held => held + 1,
-                Place::Main => 0,
-                Place::Probation => held,
-            };
+            // It is used, or held.
+            if place == Place::Main {
+                held = if is_used { 0 } else { held + 1 };
+            }
             slot.uses = match place {
                 Place::Probation => 0,
-                Place::Main => slot.uses.saturating_sub(1),
+                Place::Main => (slot.uses + on_shelf).min(USES_MAX).saturating_sub(1),
             };
             self.dequeue(first);
             self.members[first as usize].place = Place::Main;
