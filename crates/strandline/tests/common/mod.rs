@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ssd::Fs;
 use sst::{EntryKind, Writer, WriterOptions};
@@ -24,6 +24,16 @@ const SUBRANGES_MAX: usize = 5;
 pub fn covers(lost: &LostRange, key: &[u8]) -> bool {
     lost.from.as_deref().is_none_or(|from| from <= key)
         && lost.to.as_deref().is_none_or(|to| key <= to)
+}
+
+/// Waits until `holds`, which other threads bring about; a minute at most.
+#[track_caller]
+pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A directory that goes with its holder, in memory where there is some.

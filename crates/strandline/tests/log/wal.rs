@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{Contents, TempDir, dump, kind_of, numbered};
+use crate::common::{Contents, TempDir, dump, kind_of, numbered, wait_until};
 use ssd::{Append, Call, Disk, Failure, Faulty, Fs, Memory, Overwrite, Read, Rule};
 use strandline::{
     Db, Durability, ErrorKind, Hooks, Options, PmSource, ReadOptions, Region, SsdSource, WalIo,
@@ -761,15 +761,6 @@ fn put_until(db: &Db, acknowledged: &AtomicU64, until: impl Fn(u64) -> bool) {
     while !until(acknowledged.load(Relaxed)) && began.elapsed() < Duration::from_secs(60) {
         db.put(numbered(acknowledged.load(Relaxed) % 50), b"value").expect("put");
         acknowledged.fetch_add(1, Relaxed);
-    }
-}
-
-/// Waits until `holds`, a minute at most.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
