@@ -75,6 +75,10 @@ bugs! {
     FreeBeforeEdit,
     /// A merge drops versions that an open snapshot still needs.
     IgnoreSnapshots,
+    /// What is found in the cache in persistent memory is not verified.
+    CacheBytesUnverified,
+    /// The cache gives no zone back.
+    CacheZonesKept,
     /// The run installed by a flush names one record too few.
     LoseLastEntry,
     /// The superblock's second slot is not brought to the same content before the old log is reused.

@@ -17,6 +17,7 @@
 //!
 //! - `shard.rs`: values by key, their queues and groups, behind one lock.
 //! - `shelf.rs`: values by position, each behind a lock of its own.
+//! - `located.rs`: where values lie that this crate does not hold.
 //! - `chain.rs`: lists whose members have numbers.
 //! - `ghosts.rs`: fingerprints of keys that left.
 //! - `striped.rs`: a count that many threads raise.
@@ -25,6 +26,7 @@
 
 mod chain;
 mod ghosts;
+mod located;
 mod shard;
 mod shelf;
 mod striped;
@@ -33,7 +35,8 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shard::Shard;
+pub use located::{Directory, Located, Location};
+use shard::{Evicted, Shard};
 pub use shelf::Shelf;
 use striped::StripedCount;
 
@@ -72,6 +75,20 @@ pub enum Insert {
     Refused,
 }
 
+/// A value that made room for others.
+#[derive(Debug)]
+pub struct Victim<K, V> {
+    /// Its key.
+    pub key: K,
+    /// Itself; no one else holds it.
+    pub value: Arc<V>,
+    /// Where it was last: [`Place::Main`] if it was used after it came.
+    pub place: Place,
+}
+
+/// What takes victims, on the thread that needs their room.
+type TakeVictim<K, V> = Box<dyn Fn(Victim<K, V>) + Send + Sync>;
+
 /// Values by key, each shared with those that hold it.
 pub struct Cache<K: Key, V> {
     shards: [Mutex<Shard<K, V>>; SHARDS],
@@ -85,6 +102,7 @@ pub struct Cache<K: Key, V> {
     evictions: AtomicU64,
     /// Values that were found on shelves.
     reached: StripedCount,
+    take_victim: Option<TakeVictim<K, V>>,
 }
 
 /// How often values were asked for, and how often they were here.
@@ -117,7 +135,13 @@ impl<K: Key, V> Cache<K, V> {
             next: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
             reached: StripedCount::default(),
+            take_victim: None,
         }
+    }
+
+    /// The same, with values that make room for others given to `take`, outside of all locks; those that are purged are not.
+    pub fn with_victims(self, take: impl Fn(Victim<K, V>) + Send + Sync + 'static) -> Self {
+        Self { take_victim: Some(Box::new(take)), ..self }
     }
 
     /// Bytes that it may take.
@@ -202,9 +226,13 @@ impl<K: Key, V> Cache<K, V> {
         self.charged.fetch_add(bytes, Relaxed);
         for step in 0..SHARDS {
             while self.charged() > self.budget {
-                let Some(freed) = self.shard((home + step) % SHARDS).evict() else { break };
-                self.charged.fetch_sub(freed, Relaxed);
+                let evicted = self.shard((home + step) % SHARDS).evict();
+                let Some(Evicted { victim, cost }) = evicted else { break };
+                self.charged.fetch_sub(cost, Relaxed);
                 self.evictions.fetch_add(1, Relaxed);
+                if let Some(take) = &self.take_victim {
+                    take(victim);
+                }
             }
         }
         let fits = self.charged() <= self.budget;
@@ -260,4 +288,52 @@ impl<K: Key, V> Cache<K, V> {
 #[inline]
 fn home(hash: u64) -> usize {
     (hash >> 60) as usize % SHARDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+    struct Page(u64);
+
+    impl Key for Page {
+        type Group = u64;
+
+        fn hash(&self) -> u64 {
+            (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        }
+
+        fn group(&self) -> u64 {
+            self.0 % 2
+        }
+    }
+
+    #[test]
+    fn victims_are_told_with_whether_they_were_used_and_purged_values_are_not() {
+        let victims = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&victims);
+        let cost = Cache::<Page, u64>::cost(100);
+        let cache = Cache::new(100 * cost).with_victims(move |victim: Victim<Page, u64>| {
+            assert_eq!(Arc::strong_count(&victim.value), 1);
+            told.lock().expect("victims").push((victim.key.0, *victim.value, victim.place));
+        });
+        for no in 0..100 {
+            let (_, outcome) = cache.insert(Page(no), Arc::new(no * 3), 100, Place::Probation);
+            assert_eq!(outcome, Insert::Kept);
+        }
+        (0..100)
+            .step_by(4)
+            .for_each(|no| assert_eq!(cache.get(Page(no)).as_deref(), Some(&(no * 3))));
+        let (_, outcome) = cache.insert(Page(1 << 40), Arc::new(0), 60 * cost, Place::Probation);
+        assert_eq!(outcome, Insert::Kept);
+        let first = victims.lock().expect("victims").clone();
+        assert!(first.len() >= 60 && first.len() as u64 == cache.evictions());
+        assert!(first.iter().all(|(no, value, _)| *value == no * 3));
+        let unused = first.iter().filter(|(_, _, place)| *place == Place::Probation);
+        assert!(unused.clone().count() >= 30 && unused.clone().all(|(no, ..)| no % 4 != 0));
+        let gone = cache.purge(0).values + cache.purge(1).values;
+        assert!(gone > 0 && cache.is_empty());
+        assert_eq!(victims.lock().expect("victims").len(), first.len());
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use crate::chain::{Links, List};
 use crate::ghosts::Ghosts;
 use crate::shelf::Shelf;
-use crate::{Asked, Gone, Key, Place};
+use crate::{Asked, Gone, Key, Place, Victim};
 
 /// Uses that are counted: rounds of the main queue that a value stays without being used again.
 pub(crate) const USES_MAX: u8 = 3;
@@ -38,6 +38,12 @@ pub(crate) struct Shard<K: Key, V> {
     /// Values that were looked at to purge groups.
     #[cfg(test)]
     pub looked_at: u64,
+}
+
+/// A value that made room.
+pub(crate) struct Evicted<K, V> {
+    pub victim: Victim<K, V>,
+    pub cost: u64,
 }
 
 struct Slot<K, V> {
@@ -263,8 +269,8 @@ impl<K: Key, V> Shard<K, V> {
         *queue = Queue { list, len: queue.len - 1, bytes: queue.bytes - cost };
     }
 
-    /// Drops the next value whose turn it is; tells what it cost. `None` if all that is here is held.
-    pub(crate) fn evict(&mut self) -> Option<u64> {
+    /// Takes out the next value whose turn it is. `None` if all that is here is held.
+    pub(crate) fn evict(&mut self) -> Option<Evicted<K, V>> {
         // Values of the main queue that were found held, one after the other.
         let mut held = 0;
         // On probation a value is looked at once. In the main queue each look lowers a count, or finds it held.
@@ -293,7 +299,8 @@ impl<K: Key, V> Shard<K, V> {
                 if place == Place::Probation {
                     self.ghosts.add(hash);
                 }
-                return self.remove(at);
+                let (value, cost) = self.remove(at)?;
+                return Some(Evicted { victim: Victim { key, value, place }, cost });
             }
             // It is used, or held.
             if place == Place::Main {
@@ -318,15 +325,15 @@ impl<K: Key, V> Shard<K, V> {
             (self.looked_at += 1);
             let key = self.members[number as usize].key;
             let at = self.find(key, key.hash());
-            let Some(cost) = self.remove(at) else { return gone };
+            let Some((_, cost)) = self.remove(at) else { return gone };
             gone = Gone { values: gone.values + 1, bytes: gone.bytes + cost };
         }
         gone
     }
 
-    /// Empties a slot, and moves those up that were put further on because of it; tells what its value cost.
-    fn remove(&mut self, at: usize) -> Option<u64> {
-        let Slot { key, number, .. } = self.slots[at].take()?;
+    /// Empties a slot, and moves those up that were put further on because of it. What was in it, and what that cost.
+    fn remove(&mut self, at: usize) -> Option<(Arc<V>, u64)> {
+        let Slot { key, value, number, .. } = self.slots[at].take()?;
         self.len -= 1;
         self.unshelve(number);
         self.dequeue(number);
@@ -348,7 +355,7 @@ impl<K: Key, V> Shard<K, V> {
             }
             next = (next + 1) & mask;
         }
-        Some(self.members[number as usize].cost)
+        Some((value, self.members[number as usize].cost))
     }
 }
 
@@ -393,7 +400,7 @@ mod tests {
     /// Evicts until so many are left.
     fn shrink(shard: &mut Shard<Numbered, u32>, len: usize) {
         while shard.len() > len {
-            assert_eq!(shard.evict(), Some(1));
+            assert_eq!(shard.evict().map(|evicted| evicted.cost), Some(1));
         }
     }
 
@@ -440,11 +447,11 @@ mod tests {
         let held: Vec<_> =
             (0..40).step_by(4).map(|no| shard.get(key(no), key(no).hash())).collect();
         shrink(&mut shard, 10);
-        assert_eq!(shard.evict(), None, "all that is left is held");
+        assert!(shard.evict().is_none(), "all that is left is held");
         assert!((0..40).all(|no| has(&shard, key(no)) == (no % 4 == 0)));
         drop(held);
         shrink(&mut shard, 0);
-        assert_eq!(shard.evict(), None);
+        assert!(shard.evict().is_none());
     }
 
     #[test]
@@ -463,7 +470,8 @@ mod tests {
         for group in 0..100 {
             let _ = shard.purge(group);
         }
-        assert_eq!((shard.looked_at, shard.len(), shard.evict()), (5000, 0, None));
+        assert_eq!((shard.looked_at, shard.len()), (5000, 0));
+        assert!(shard.evict().is_none());
         // Numbers are used again.
         (0..5000).for_each(|no| insert(&mut shard, key(3, no), Place::Main));
         assert_eq!(shard.members.len(), 5000);

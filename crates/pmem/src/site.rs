@@ -37,6 +37,8 @@ sites! {
     Table,
     /// A value file in persistent memory.
     Values,
+    /// Blocks and values that the cache keeps.
+    Cache,
     /// Records moved by cleaning.
     Clean,
     /// Records that operands were combined to.

@@ -66,8 +66,10 @@ impl Pool {
             (HeaderState::Granted(header), claim) => match (header.kind, claim) {
                 (ZoneKind::Memtable, ZoneUse::Zone) => 'M',
                 (ZoneKind::Clean, ZoneUse::Zone) => 'C',
+                (ZoneKind::Cache, ZoneUse::Zone) => 'B',
                 (ZoneKind::Memtable, _) => 'm',
                 (ZoneKind::Clean, _) => 'c',
+                (ZoneKind::Cache, _) => 'b',
             },
             (HeaderState::Free, ZoneUse::Zone) => 't',
             (HeaderState::Free, ZoneUse::Extents) => '#',

@@ -25,6 +25,8 @@ pub enum ZoneKind {
     Memtable,
     /// Records moved by cleaning.
     Clean,
+    /// Copies of what lies elsewhere, which may go at any moment. No manifest knows it.
+    Cache,
 }
 
 /// Whose zone it is, and since when.
@@ -109,7 +111,7 @@ impl Pool {
             let blank = copies.as_flattened().iter().all(|word| *word == 0);
             let written = |[word, incarnation, ..]: &[u64; 4]| {
                 let tag = *word as u32 ^ TAG;
-                (*word == 0 || tag == 1 || tag == 2) && incarnation >> 32 <= u64::from(epoch)
+                (*word == 0 || (1..=3).contains(&tag)) && incarnation >> 32 <= u64::from(epoch)
             };
             let odd = blank || !copies.iter().all(written);
             odd.then(|| (no, copies.map(|[_, incarnation, ..]| incarnation)))
@@ -234,6 +236,7 @@ fn encode(pool_id: u64, no: u32, header: &ZoneHeader) -> [u64; 4] {
         | match header.kind {
             ZoneKind::Memtable => 1,
             ZoneKind::Clean => 2,
+            ZoneKind::Cache => 3,
         };
     let owner = u64::from(header.subrange) << 32 | u64::from(header.keyspace);
     let fields = [header.incarnation(), owner, header.base_seq.get()];
@@ -250,6 +253,7 @@ fn decode(pool_id: u64, no: u32, words: [u64; 4]) -> HeaderState {
     let kind = match tag ^ TAG {
         1 => ZoneKind::Memtable,
         2 => ZoneKind::Clean,
+        3 => ZoneKind::Cache,
         _ => return HeaderState::Torn,
     };
     if (word >> 32) as u32 != checksum(pool_id, no, tag, [incarnation, owner, base_seq]) {

@@ -62,6 +62,10 @@ counters! {
         tier_moves,
         /// Files whose live part was written anew.
         collected,
+        /// Blocks and values that a cache in memory has taken in.
+        cached,
+        /// Of those of an earlier life, those that were found again.
+        cached_before,
         /// Files taken in.
         ingested,
         /// Copies made.

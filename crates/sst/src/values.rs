@@ -114,6 +114,11 @@ impl ValueRef {
         }
     }
 
+    /// The block of a value from its [bytes](Block::bytes), as a cache has them.
+    pub fn restore(&self, bytes: Vec<u8>) -> Block {
+        Block::of_value(bytes, self.at)
+    }
+
     fn decompressed(&self, key: &[u8], value: &[u8], name: impl Fn() -> String) -> Result<Block> {
         let fail = |what: &str| Err(self.damaged(key, &name(), what));
         match decompress(self.compression, value, None, VALUE_MAX) {

@@ -92,7 +92,7 @@ pub use backup::rocksdb::import::{
 };
 pub use backup::rocksdb::plain::Rewritten;
 pub use base::{Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
-pub use cache::CacheFigures;
+pub use cache::{CacheFigures, PmCacheFigures};
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
@@ -115,9 +115,10 @@ pub use observe::properties::{
 };
 pub use open::convert::Conversion;
 pub use options::{
-    Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions,
-    KeyspacePlacement, KeyspaceTiers, Level0Form, Options, PRESETS, Placement, PmSource, Preset,
-    Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo, WalSync, parse_size,
+    CachePolicy, Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS,
+    KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Level0Form, Options, PRESETS, Placement,
+    PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo,
+    WalSync, parse_size,
 };
 pub use pmem::{
     Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,

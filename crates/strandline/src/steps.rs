@@ -371,6 +371,13 @@ pub fn join(keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
     engine.replace_by_hand(space, &[old, next], &[])
 }
 
+/// Finds all that the cache in persistent memory had before the open.
+pub fn warm_cache(keyspace: &Keyspace) {
+    if let Some(cache) = keyspace.engine_for_steps().pm_cache() {
+        while cache.warm_one() {}
+    }
+}
+
 /// Zones whose headers say that they are granted but which nothing holds.
 pub fn leaked_zones(keyspace: &Keyspace) -> u64 {
     keyspace.engine_for_steps().leaked_zones()

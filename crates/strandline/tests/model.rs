@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    Checksum, Compression, Db, ErrorKind, IndexKind, KeyspaceOptions, KeyspaceTiers, Level0Form,
-    Options, PRESETS, Placement, PmSource, Region, SsdSource, TierSource, TierSpec, WalIo, WalSync,
-    steps,
+    CachePolicy, Checksum, Compression, Db, ErrorKind, IndexKind, KeyspaceOptions, KeyspaceTiers,
+    Level0Form, Options, PRESETS, Placement, PmSource, Region, SsdSource, TierSource, TierSpec,
+    WalIo, WalSync, steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -189,6 +189,18 @@ fn option_sets() -> Vec<(&'static str, Options)> {
                 .compression(Compression::None),
         ),
         ("values apart in persistent memory", levels().value_files_min(100).pm_values(40)),
+        ("a cache in persistent memory", levels().pm_cache(40).block_cache(64 << 10)),
+        (
+            "a cache in persistent memory beside all that may be there, background",
+            levels()
+                .value_files_min(100)
+                .pm_tables(20)
+                .pm_values(20)
+                .pm_cache(30)
+                .pm_cache_policy(CachePolicy::PmFirst)
+                .block_cache(64 << 10)
+                .background_threads(2),
+        ),
         (
             "values apart and levels in persistent memory, background",
             levels()
@@ -313,9 +325,13 @@ fn drawn(rng: &mut Rng) -> Options {
     let upper = ssd == SsdSource::Auto && pm != PmSource::Dram;
     let pm_tables = if upper { pick(rng, &[0, 20, 50, 75]) as u32 } else { 0 };
     let pm_values = if upper { pick(rng, &[0, 20, 75]) as u32 } else { 0 };
+    let pm_values = pm_values.min(75 - pm_tables);
+    let pm_cache = if upper { pick(rng, &[0, 15, 50, 75]) as u32 } else { 0 };
     base()
         .pm_tables(pm_tables)
-        .pm_values(pm_values.min(75 - pm_tables))
+        .pm_values(pm_values)
+        .pm_cache(pm_cache.min(75 - pm_tables - pm_values))
+        .pm_cache_policy(*rng.pick(&CachePolicy::ALL))
         .value_files_min(pick(rng, &[0, 1, 100, 2000]))
         .value_space(pick(rng, &[110, 150, 300]) as u32)
         .pm_size((least + rng.below(9)) << 20)

@@ -322,7 +322,8 @@ fn becomes_log(config: &Config) -> bool {
     match &config.engine.pm {
         PmSource::Dram => true,
         PmSource::Auto => {
-            let in_memory = config.engine.pm_tables + config.engine.pm_values;
+            let in_memory =
+                config.engine.pm_tables + config.engine.pm_values + config.engine.pm_cache;
             probed == Some(Storage::Device) && in_memory == 0
         }
         _ => false,

@@ -21,6 +21,7 @@ pub const ROOMY: Engine = Engine {
     value_space: 150,
     pm_tables: 0,
     pm_values: 0,
+    pm_cache: 0,
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,
@@ -123,6 +124,8 @@ pub const VALUES_IN_PM: Engine = Engine {
 };
 /// Each value in an extent of its own, which is free once the value is overwritten and merged.
 pub const VALUES_IN_PM_DEEP: Engine = Engine { table_bytes: Some(1), ..VALUES_IN_PM };
+/// What is read of tables and value files goes to a cache in persistent memory, a few blocks to a zone.
+pub const CACHED: Engine = Engine { zones: 64, pm_cache: 50, ..VALUES_FLUSHED };
 /// Three directories of tables, the own one last: two tables fit the first, some the second.
 pub const TIERED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..DEEP };
 pub const TIERED_LEVELS: Engine =

@@ -33,8 +33,9 @@ pub enum Equivalent {
 /// old ones hold what was written since; two opens are killed, each at the right call, and power fails in a third; power fails
 /// behind a move, and takes the bytes of a pool that is named; a sync is late by the clock; a thread writes between the
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
-/// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew.
-const SHOWN_BY_TESTS: [Bug; 9] = [
+/// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
+/// refused as long as a cache keeps its zones, as they are for want of space.
+const SHOWN_BY_TESTS: [Bug; 10] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -44,6 +45,7 @@ const SHOWN_BY_TESTS: [Bug; 9] = [
     Bug::WalCutTooShort,
     Bug::FreeLentPmTable,
     Bug::FreeReadPmValues,
+    Bug::CacheZonesKept,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.
@@ -92,6 +94,7 @@ impl Mutant {
                 | Site::Run
                 | Site::Table
                 | Site::Values
+                | Site::Cache
                 | Site::Clean
                 | Site::Fold
                 | Site::Format
@@ -104,6 +107,10 @@ impl Mutant {
             (Fault::TornWord, _) if !words => {
                 Some(Equivalent::CannotStrike("the site stores no words"))
             }
+            (_, Site::Cache) => Some(Equivalent::ChangesNothing(
+                "an entry of the cache counts by the checksums of its head and of its bytes: one that is not whole is not found, \
+                 and what it is a copy of is read",
+            )),
             (Fault::TornWord, Site::Void) => Some(Equivalent::ChangesNothing(
                 "the word differs from the one before it in its upper half only: torn in halves it is the old word \
                  or the new one",
@@ -199,6 +206,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | DropValuesWithFirstTable
         | CheckpointForgetsValues
         | MergeIgnoresApart => &["values", "values-deep"],
+        CacheBytesUnverified => &["cached"],
         PmValuesUnfenced | FreePmValuesBeforeEdit | ForgetPmValuesExtent => &["values-in-pm"],
         MoveForgetsValues => &["values-deep", "values-whole"],
         SweepIgnoresTier | TierSyncsOwnOnly | TierMoveRemovesFirst | CheckpointKeepsTier
@@ -223,6 +231,7 @@ fn sabotage_sought_first(sabotage: &Sabotage) -> &'static [&'static str] {
         (Site::Fold, _) => &["folds"],
         (Site::Table, _) => &["pm-tables"],
         (Site::Values, _) => &["values-in-pm"],
+        (Site::Cache, _) => &["cached"],
         (Site::ZoneClear, Fault::DropFence | Fault::FenceOnOtherThread) => &["readers"],
         (Site::ZoneClear, Fault::TornWord) => &["whole-eadr"],
         (Site::ZoneClear | Site::Clean, _) => &["churn"],

@@ -5,8 +5,8 @@ use sim::{CutLimits, Floors, Keys, Lazily, Limits, Mode, Shape};
 use ssd::Call;
 
 use super::engines::{
-    CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS, LEVELS,
-    LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
+    CACHED, CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS,
+    LEVELS, LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED,
     TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
@@ -14,9 +14,9 @@ use super::engines::{
     VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
-    checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests, keyspaces,
-    levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots, tiers,
-    tiers_readers, values, values_in_pm, values_in_pm_readers, values_many, values_ranges,
+    cached, checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests,
+    keyspaces, levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots,
+    tiers, tiers_readers, values, values_in_pm, values_in_pm_readers, values_many, values_ranges,
     values_readers, whole, wraps,
 };
 use super::system::Engine;
@@ -212,6 +212,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
             skim.clone(),
             10,
         ),
+        campaign("cached", CACHED, cached(), Mode::Adr, wide.clone(), 30),
         campaign("values-readers", VALUES_FLUSHED, values_readers(), Mode::Adr, skim.clone(), 30),
         campaign("values-many", VALUES_MANY, values_many(), Mode::Adr, few.clone(), 65),
         campaign("values-expiring", VALUES_EXPIRING, expiring(), Mode::Adr, wide.clone(), 6),
@@ -268,6 +269,8 @@ fn floors() -> Floors {
             ("moved", 10),
             ("tier_moves", 300),
             ("collected", 500),
+            ("cached", 2_000),
+            ("cached_before", 500),
             ("range_deletes", 300),
             ("operands", 300),
             ("ingested", 50),

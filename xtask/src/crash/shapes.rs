@@ -118,6 +118,11 @@ pub fn values() -> Shape {
     }
 }
 
+/// Reads of values and tables that come and go, across opens.
+pub fn cached() -> Shape {
+    Shape { ops: 110, reads: 40, background: 40, reopens: 4, ..values() }
+}
+
 /// Readers that sleep while the files of what they read are collected.
 pub fn values_readers() -> Shape {
     Shape { keys: Keys::short(3), value_lens: vec![90], background: 45, ops: 60, ..snapshots() }

@@ -11,7 +11,9 @@ use pmem::{Durability, Region, Storage};
 use sim::Probe;
 use ssd::Fs;
 use strandline::steps::{self, Given};
-use strandline::{Compression, Db, Options, PmSource, SsdSource, TierSource, TierSpec, WalSync};
+use strandline::{
+    CachePolicy, Compression, Db, Options, PmSource, SsdSource, TierSource, TierSpec, WalSync,
+};
 
 use super::sites::Sites;
 use super::system::{EXPIRING, Engine, SimLog, refused};
@@ -88,10 +90,12 @@ impl Engine {
             .value_space(self.value_space)
             .pm_tables(self.pm_tables)
             .pm_values(self.pm_values)
+            .pm_cache(self.pm_cache)
+            .pm_cache_policy(CachePolicy::PmFirst)
             .ssd_size(self.ssd_size)
             .placement(self.placement)
-            // What is read of tiers is read from them.
-            .block_cache(if self.tiers.is_empty() { 64 << 10 } else { 0 })
+            // What is read of tiers is read from them, and what goes to persistent memory is found there.
+            .block_cache(if self.tiers.is_empty() && self.pm_cache == 0 { 64 << 10 } else { 0 })
             .compression(Compression::None)
             .wal_sync(WalSync::Always)
             .wal_io(self.wal_io)
@@ -178,6 +182,7 @@ impl Engine {
     fn opened(&self, db: Db, memory: StoreMemory, fs: Arc<dyn Fs>) -> Result<Store> {
         let sites = if self.sited { Some(Sites::of(self.tiers)) } else { None };
         let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING), sites)?;
+        steps::warm_cache(db.default_keyspace());
         let recovery = db.recovery();
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,

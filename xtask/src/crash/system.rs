@@ -69,6 +69,8 @@ pub struct Engine {
     pub pm_tables: u32,
     /// The same of value files.
     pub pm_values: u32,
+    /// The same of a cache, which then has all that is read of files.
+    pub pm_cache: u32,
     /// Bytes that the store may take; 0 is as much as there is.
     pub ssd_size: u64,
     /// More directories of tables, with the bytes that each takes. Every other open has them in another order, or, where the
@@ -209,6 +211,9 @@ impl System for Engine {
         probe.moved = compactions.moves;
         probe.collected = compactions.collected;
         probe.tier_moves = compactions.tier_moves;
+        if let Some(cache) = store.db.properties().ssd.and_then(|ssd| ssd.pm_cache) {
+            (probe.cached, probe.cached_before) = (cache.inserts, cache.warm);
+        }
         probe
     }
 }

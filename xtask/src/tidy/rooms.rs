@@ -25,10 +25,11 @@ const LEAVES: &[&str] = &[
     "ttl",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 34] = [
-    ("cache", &[]),
+const ROOMS: [(&str, &[&str]); 35] = [
     ("level0/policy", &[]),
     ("record", &[]),
+    ("cache/pm", &["record"]),
+    ("cache", &["cache/pm"]),
     ("ring", &[]),
     ("runtime", &["cache"]),
     ("throttle", &["level0/policy"]),
@@ -36,7 +37,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     ("snapshot", &["ring"]),
     ("ranges", &["snapshot"]),
     ("memtable", &["ranges", "record", "snapshot"]),
-    ("tree", &["cache", "ranges", "record"]),
+    ("tree", &["cache", "cache/pm", "ranges", "record"]),
     ("compaction/policy", &["tree"]),
     ("level0/run", &["memtable", "ranges", "record"]),
     ("iter", &["level0/run", "memtable", "ranges", "record", "snapshot", "tree"]),
@@ -55,7 +56,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     ),
     ("keyspace", &["level0/run", "memtable", "ranges", "record", "ring", "tree"]),
     ("manifest", &["level0/run", "tree"]),
-    ("recovery", &["keyspace", "level0/run", "manifest", "memtable", "record", "tree"]),
+    ("recovery", &["cache/pm", "keyspace", "level0/run", "manifest", "memtable", "record", "tree"]),
     ("space", &["keyspace", "level0/run", "manifest", "record", "tree"]),
     (
         "compaction/under_way",
@@ -75,6 +76,7 @@ const ROOMS: [(&str, &[&str]); 34] = [
     (
         "engine",
         &[
+            "cache/pm",
             "compaction/merge",
             "compaction/under_way",
             "keyspace",

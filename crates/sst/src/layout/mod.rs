@@ -256,6 +256,15 @@ impl Layout {
         Block::lent(stored, at, self.shape(role)).map_err(|refusal| self.refused(at, refusal))
     }
 
+    /// A block from its [bytes](Block::bytes), which were verified elsewhere, as a cache has them.
+    ///
+    /// # Errors
+    /// As [`Layout::load`].
+    pub fn restore(&self, offset: u64, bytes: Vec<u8>, role: Role) -> Result<Block> {
+        Block::parse(bytes, offset, self.shape(role))
+            .map_err(|refusal| self.refused(offset, refusal))
+    }
+
     /// The kind of compression, once the checksum of block and kind holds.
     fn verified(&self, at: u64, stored: &[u8]) -> Result<u8> {
         let Some((front, sum)) = stored.split_last_chunk::<4>() else {

@@ -5,14 +5,23 @@
 //! The index and the filter of an open table stand with it, where no look-up is needed, as long as all of these
 //! together take at most half of the budget ([`BlockCache::hold`]). So does a shelf on which gets find data blocks by the position of
 //! their entry in the index: most need neither that entry nor a look-up in the cache.
+//!
+//! Below it a store may have a cache in persistent memory ([`pm`]), which takes what makes room here.
 
-use std::sync::Arc;
+pub(crate) mod pm;
+mod store;
+
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use base::Result;
 use base::checksum::mix;
-use cache::{Asked, Cache, Insert, Key, Place, Shelf};
+use cache::{Asked, Cache, Insert, Key, Place, Shelf, Victim};
 use sst::{Block, Role};
+
+pub(crate) use pm::PmCache;
+pub use pm::PmCacheFigures;
+pub(crate) use store::{BlockSource, StoreCache};
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,36 +54,17 @@ impl Key for BlockKey {
 /// Data blocks of a table by their positions in its index.
 pub(crate) type BlockShelf = Shelf<Block>;
 
+/// What lies below the blocks of stores.
+type CachesBelow = RwLock<HashMap<CacheUser, Weak<PmCache>>>;
+
 /// Blocks of tables in DRAM.
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, Block>,
+    below: Arc<CachesBelow>,
     /// Bytes of blocks that stand with their tables.
     held: AtomicU64,
     users: AtomicU32,
     counters: Counters,
-}
-
-/// A cache as one store uses it. Blocks of a store that is closed make room for others in time: no other has its number.
-pub(crate) struct StoreCache {
-    pub cache: Arc<BlockCache>,
-    pub user: CacheUser,
-}
-
-impl StoreCache {
-    /// A part in a cache that other stores use too.
-    pub(crate) fn of(cache: &Arc<BlockCache>) -> StoreCache {
-        StoreCache { cache: Arc::clone(cache), user: cache.take_user() }
-    }
-
-    /// A cache for one store.
-    pub(crate) fn own(budget: u64) -> StoreCache {
-        StoreCache::of(&Arc::new(BlockCache::new(budget)))
-    }
-
-    /// Drops the blocks of a table whose file is gone.
-    pub(crate) fn purge(&self, table: u64) {
-        self.cache.purge(self.user, table);
-    }
 }
 
 /// What is charged for something that stands with its table, for as long as this is there.
@@ -117,8 +107,11 @@ pub struct CacheFigures {
 impl BlockCache {
     /// An empty cache of at most `budget` bytes.
     pub(crate) fn new(budget: u64) -> BlockCache {
+        let below = Arc::<CachesBelow>::default();
+        let caches = Arc::clone(&below);
         BlockCache {
-            blocks: Cache::new(budget),
+            blocks: Cache::new(budget).with_victims(move |victim| send(&caches, &victim)),
+            below,
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
@@ -133,17 +126,20 @@ impl BlockCache {
         CacheUser(self.users.fetch_add(1, Relaxed))
     }
 
-    /// The block called `key`, which `load` reads if it is not here.
-    pub(crate) fn get(
-        &self,
-        key: BlockKey,
-        role: Role,
-        load: impl FnOnce() -> Result<Block>,
-    ) -> Result<Arc<Block>> {
-        match self.find(key) {
-            Some(block) => Ok(block),
-            None => Ok(self.keep(key, role, load()?)),
-        }
+    /// Blocks of `user` that make room go to `memory` from now on.
+    fn send_victims(&self, user: CacheUser, memory: &Arc<PmCache>) {
+        let mut below = self.below.write().unwrap_or_else(PoisonError::into_inner);
+        below.retain(|_, memory| memory.strong_count() > 0);
+        below.insert(user, Arc::downgrade(memory));
+    }
+
+    /// Charges `bytes` of what is held elsewhere; `false` if there is no room.
+    fn charge(&self, bytes: u64) -> bool {
+        self.blocks.charge(bytes)
+    }
+
+    fn discharge(&self, bytes: u64) {
+        self.blocks.discharge(bytes);
     }
 
     /// The block called `key`, if it is here.
@@ -225,6 +221,18 @@ impl BlockCache {
     }
 }
 
+/// A block that made room goes to the persistent memory of its store.
+fn send(below: &CachesBelow, victim: &Victim<BlockKey, Block>) {
+    let BlockKey { user, table, offset } = victim.key;
+    let memory = {
+        let below = below.read().unwrap_or_else(PoisonError::into_inner);
+        below.get(&user).and_then(Weak::upgrade)
+    };
+    if let Some(memory) = memory {
+        memory.offer_victim(table, offset, victim.value.bytes(), victim.place);
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         self.cache.held.fetch_sub(self.len, Relaxed);
@@ -235,7 +243,7 @@ impl Drop for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Seq;
+    use base::{Result, Seq};
     use sst::{Blocks, EntryKind, Handle, Layout, Role, SEQ_MAX, Table, Writer, WriterOptions};
 
     /// A table in memory that is read through a cache.
@@ -249,7 +257,10 @@ mod tests {
     impl Blocks for Through {
         fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
             let key = BlockKey { user: self.user, table: self.table, offset: handle.offset };
-            self.cache.get(key, role, || layout.load(&self.bytes, handle, role))
+            match self.cache.find(key) {
+                Some(block) => Ok(block),
+                None => Ok(self.cache.keep(key, role, layout.load(&self.bytes, handle, role)?)),
+            }
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Owner {
     Table { keyspace: String, id: u64 },
     /// A value file.
     Values { keyspace: String, id: u64 },
+    /// A zone of the cache (`pm_cache`): it goes where others need it.
+    Cache { no: u32 },
     /// Areas of the manifest's log that are beyond the first.
     Manifest,
     /// Nothing names it any more; it is free when space is asked for next.
@@ -179,6 +181,7 @@ impl Engine {
             held.extend(view.memtables.iter().flat_map(|m| m.zones()).map(|zone| zone.no));
             held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
         }
+        held.extend(self.cache_zones());
         let geometry = self.media.pool.geometry();
         let granted = (0..geometry.zones())
             .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
@@ -243,6 +246,10 @@ impl Engine {
             self.owned_by(&space, &mut |place, owner| owned.push(Owned { place, owner }));
         }
         self.add_held(&mut owned);
+        let cached = self.cache_zones().into_iter();
+        owned.extend(
+            cached.map(|no| Owned { place: self.zone_place(no), owner: Owner::Cache { no } }),
+        );
         let count = |is: fn(&Owned) -> bool| owned.iter().filter(|owned| is(owned)).count();
         let owners = Owners {
             pool: count(|owned| matches!(owned.place, Place::Pool(_))),
@@ -254,7 +261,8 @@ impl Engine {
         let areas = self.media.pool.log_extents();
         areas.into_iter().flatten().for_each(|area| own(Place::Pool(area), Owner::Manifest));
         let dead = self.space.pending_free.waiting();
-        let zones = dead.zones.iter().map(|(no, _)| self.zone_place(*no));
+        let zones = dead.zones.iter().map(|(no, _)| no).chain(&dead.cache_zones);
+        let zones = zones.map(|no| self.zone_place(*no));
         zones.for_each(|place| own(place, Owner::Going));
         dead.extents.iter().for_each(|extent| own(Place::Pool(*extent), Owner::Going));
         (owned, owners)
@@ -293,6 +301,11 @@ impl Engine {
             Holding::Values(ValueFileDesc { extent: Some(extent), .. }) => Place::Pool(*extent),
             Holding::Values(ValueFileDesc { tier, id, .. }) => Place::File { tier: *tier, id: *id },
         }
+    }
+
+    /// Zones that the cache has.
+    fn cache_zones(&self) -> Vec<u32> {
+        self.pm_cache().map_or_else(Vec::new, |cache| cache.zone_numbers())
     }
 
     fn zone_place(&self, no: u32) -> Place {

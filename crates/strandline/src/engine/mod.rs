@@ -16,6 +16,7 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use ssd::Device;
 
+use crate::cache::pm::PmCache;
 use crate::engine::background::Background;
 use crate::engine::lifetime::Lifetime;
 pub(crate) use crate::engine::lifetime::closed;
@@ -31,6 +32,7 @@ use crate::machine::{MachineMemory, PmChoice};
 use crate::manifest::edit::VersionEdit;
 use crate::options::Options;
 use crate::poison::{Poison, Unended};
+use crate::record::grants::Grants;
 use crate::record::store::Media;
 pub(crate) use crate::recovery::recover::Access;
 use crate::recovery::recover::Recovered;
@@ -106,17 +108,30 @@ impl Engine {
         recovered: Recovered,
     ) -> Result<Engine> {
         let lifetime = Lifetime::begin(access, recovered.report)?;
-        let Recovered { manifest, keyspaces, visible, pending_free, tables, .. } = recovered;
+        let Recovered { manifest, keyspaces, visible, pending_free, tables, cache_zones, .. } =
+            recovered;
         let epoch = manifest.state.epoch;
         let durably = if media.region.is_private() { Durably::ByLog } else { Durably::AtOnce };
         let events = Arc::clone(hooks.events());
         let poison = Arc::new(Poison::new(&events));
+        let grants = Arc::new(Grants::new(epoch));
+        if let Some(cache) = tables.as_ref().and_then(|tables| tables.cache.below())
+            && access == Access::Write
+        {
+            cache.start(Arc::clone(&grants), cache_zones);
+        }
         let engine = Engine {
             hooks,
             sequence: Sequence::after(visible, durably),
             keyspaces,
             manifest: ManifestEditor::new(manifest, &media, &poison),
-            space: Space::new(&media, tables.as_ref(), pending_free, options.memtable_bytes, epoch),
+            space: Space::new(
+                &media,
+                tables.as_ref(),
+                pending_free,
+                options.memtable_bytes,
+                grants,
+            ),
             background: Background::new(&options, surroundings.prefault_to, &events),
             events,
             poison,
@@ -169,6 +184,11 @@ impl Engine {
     /// Room in persistent memory for tables and value files, where there may be any.
     pub(crate) fn pm_rooms(&self) -> Option<&PmRooms> {
         self.tables.as_ref().and_then(|tables| tables.memory.as_ref())
+    }
+
+    /// The cache in persistent memory, if the store has one.
+    pub(crate) fn pm_cache(&self) -> Option<&Arc<PmCache>> {
+        self.tables.as_ref().and_then(|tables| tables.cache.below())
     }
 
     /// Removes the files of tables that nothing names any more; none where an edit failed, as [`Engine::reclaim`].

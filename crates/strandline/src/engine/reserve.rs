@@ -26,13 +26,33 @@ impl Engine {
         budget
     }
 
-    /// Computes the reserve for index tables, and with it the limits of tables and value files in persistent memory.
+    /// Computes the reserve for index tables, and with it the limits of tables, value files and the cache in persistent memory.
     pub(crate) fn update_reserve(&self) {
         self.space.measure_indexes(self.sequence.snapshots.len() as u64 + 1);
         if let Some(rooms) = self.pm_rooms() {
             let budget = self.budget();
             rooms.restrict(budget.pm_rooms, u64::from(budget.put_reserve));
         }
+        if let Some(cache) = self.pm_cache() {
+            let budget = self.budget();
+            cache.restrict(budget.kept_from_cache);
+            // Before writers have to do it.
+            let free = u64::from(self.media.pool.space().free_zones);
+            if free < budget.cache_low && cache.give_back(budget.cache_low - free) > 0 {
+                self.reclaim();
+            }
+        }
+    }
+
+    /// Takes zones from the cache until `wanted` are free, as far as it has some that no reader holds.
+    fn free_zones(&self, wanted: u32) -> u32 {
+        let free = || self.media.pool.space().free_zones;
+        if let Some(cache) = self.pm_cache() {
+            while free() < wanted && cache.give_back(1) > 0 {
+                self.reclaim();
+            }
+        }
+        free()
     }
 
     /// Frees zones and extents that nothing names any more. A poisoned store frees nothing: an edit that failed may name them,
@@ -52,7 +72,9 @@ impl Engine {
         self.reclaim();
         let budget = self.budget();
         let has_room = claim != Claim::Put || budget.file_room > 0;
-        has_room && self.media.pool.space().free_zones > budget.reserved_zones(claim)
+        has_room
+            && self.free_zones(budget.reserved_zones(claim).saturating_add(1))
+                > budget.reserved_zones(claim)
     }
 
     /// Grants a zone for records from `base_seq` on, if `claim` may have one.
@@ -74,7 +96,15 @@ impl Engine {
             return None;
         }
         let pool = &self.media.pool;
-        let hold = ExtentHold::take(pool, &self.space.pending_free, len)?;
+        let take = || ExtentHold::take(pool, &self.space.pending_free, len);
+        let mut taken = take();
+        // A long one needs zones in a row.
+        while taken.is_none() && self.pm_cache().is_some_and(|cache| cache.give_back(1) > 0) {
+            self.reclaim();
+            taken = take();
+        }
+        let hold = taken?;
+        self.free_zones(budget.put_reserve);
         if pool.space().free_zones < budget.put_reserve {
             hold.give_back_unwritten(pool);
             return None;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use ssd::DeviceFigures;
 
 use super::wire::{Sink, Wire, wire, wire_open};
-use crate::cache::CacheFigures;
+use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
@@ -33,7 +33,7 @@ wire! {
     PmChoice { by, found }
     MemoryPages { records, anonymous }
     Pages { size, resident, huge }
-    SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, pm_value_bytes, pm_value_limit, cache, compactions, trouble }
+    SsdProperties { dir, fs, bytes, limit, tiers, pm_bytes, pm_limit, pm_value_bytes, pm_value_limit, cache, pm_cache, compactions, trouble }
     TierProperties { no, dir, bytes, limit, leaving, device }
     KeyspaceProperties {
         name, options, memtable_records, memtables, memtable_bytes, index_dram_bytes, fences_dram_bytes, runs,
@@ -59,6 +59,9 @@ wire! {
         zeroed_bytes, streamed_bytes,
     }
     Field { name, wanted, effect }
+    PmCacheFigures {
+        limit, taken, bytes, entries, dram_bytes, hits, misses, inserts, carried_over, written_bytes, refused, failed, zones_given_back, warm,
+    }
     CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,

@@ -8,6 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::cache::PmCacheFigures;
 use crate::observe::properties::{KeyspaceProperties, Properties, SsdProperties, TierProperties};
 
 /// What all names begin with.
@@ -301,12 +302,36 @@ fn media(now: &Properties) -> Vec<Figure> {
     figures
 }
 
+/// The cache in persistent memory.
+fn pm_cache(cache: &PmCacheFigures) -> Vec<Figure> {
+    let (gauge, counter) = (Figure::gauge, Figure::counter);
+    let bytes = Unit::Bytes;
+    vec![
+        gauge("pm_cache", "Persistent memory that the cache takes.")
+            .in_unit(bytes.clone())
+            .is(cache.taken),
+        gauge("pm_cache_limit", "Persistent memory that the cache may take.")
+            .in_unit(bytes.clone())
+            .is(cache.limit),
+        gauge("pm_cache_entries", "Blocks and values that are found there.").is(cache.entries),
+        counter("pm_cache_hits", "Blocks that were looked up there and found.").is(cache.hits),
+        counter("pm_cache_misses", "Blocks that were looked up there and had to be read.")
+            .is(cache.misses),
+        counter("pm_cache_inserts", "Blocks that were written there.").is(cache.inserts),
+        counter("pm_cache_written", "Their bytes.").in_unit(bytes).is(cache.written_bytes),
+        counter("pm_cache_given_back", "Zones of it that others needed.")
+            .is(cache.zones_given_back),
+        counter("pm_cache_failed", "Entries there that failed their checksums.").is(cache.failed),
+    ]
+}
+
 /// The levels of tables together, the block cache, compactions.
 fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
     let (gauge, counter) = (Figure::gauge, Figure::counter);
     let (cache, compactions) = (&ssd.cache, &ssd.compactions);
     let bytes = Unit::Bytes;
-    vec![
+    let mut figures = ssd.pm_cache.as_ref().map_or_else(Vec::new, pm_cache);
+    figures.extend([
         gauge("ssd_files", "Bytes of all files.").in_unit(bytes.clone()).is(ssd.bytes),
         gauge("ssd_limit", "Bytes that files may take; 0: what the device has.")
             .in_unit(bytes.clone())
@@ -377,7 +402,8 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
         counter("compaction", "Time of compactions from begin to end, all together.")
             .in_unit(Unit::Seconds)
             .real(compactions.time.as_secs_f64()),
-    ]
+    ]);
+    figures
 }
 
 fn keyspaces(all: &[KeyspaceProperties]) -> Vec<Figure> {

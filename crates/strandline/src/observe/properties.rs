@@ -9,7 +9,7 @@ use base::Seq;
 use pmem::{Durability, JournalFigures, ModelFigures, Region, StatsSnapshot};
 use ssd::DeviceFigures;
 
-use crate::cache::CacheFigures;
+use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::policy::pick::targets;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
@@ -137,6 +137,8 @@ pub struct SsdProperties {
     pub pm_value_limit: u64,
     /// The block cache.
     pub cache: CacheFigures,
+    /// The cache in persistent memory below it, if the store has one.
+    pub pm_cache: Option<PmCacheFigures>,
     /// What compactions did since the store was opened.
     pub compactions: CompactionFigures,
     /// What the last compaction failed of, unless one has succeeded since.
@@ -397,6 +399,7 @@ fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {
         pm_value_bytes: memory.map_or(0, |memory| memory.values.taken()),
         pm_value_limit: memory.map_or(0, |memory| memory.values.limit()),
         cache: tables.cache.cache.figures(),
+        pm_cache: tables.cache.below().map(|cache| cache.figures()),
         compactions: engine.compaction_figures(),
         trouble: engine.background.errors.any().map(|error| error.to_string()),
     }

@@ -6,7 +6,7 @@ use base::{Error, ErrorKind, Result};
 use pmem::{Owner, Prefault, Region};
 use pool::{Pool, Replay};
 
-use crate::cache::StoreCache;
+use crate::cache::{PmCache, StoreCache};
 use crate::engine::{Access, Engine, Means, Surroundings};
 use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
@@ -114,9 +114,17 @@ pub(super) fn assemble(
         own => own.iter().map(|own| TierDir::own((*own).clone())).collect(),
     };
     let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);
-    let cache = || match &means.runtime {
-        None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
-        Some(runtime) => StoreCache::of(&runtime.memory.cache),
+    let cache = || {
+        let cache = match &means.runtime {
+            None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
+            Some(runtime) => StoreCache::of(&runtime.memory.cache),
+        };
+        let Options { pm_cache, pm_cache_policy, .. } = options;
+        let below = || PmCache::new(&media, &pending_free, pm_cache, pm_cache_policy);
+        match access {
+            Access::Write if pm_cache > 0 => cache.with_below(below()),
+            _ => cache,
+        }
     };
     let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
     let tables =

@@ -124,6 +124,10 @@ fn by_storage(storage: Storage, options: &Options) -> (Memory, &'static str) {
             Memory::Pool(POOL.into()),
             "values in persistent memory (pm_values) need a pool all the same",
         ),
+        Storage::Device if options.pm_cache > 0 => (
+            Memory::Pool(POOL.into()),
+            "a cache in persistent memory (pm_cache) needs a pool all the same",
+        ),
         Storage::Device => (Memory::Wal(WAL.into()), "records are in DRAM, with a log there"),
     }
 }

@@ -208,6 +208,7 @@ fn source(options: &Options) -> Options {
         wal_dir: WalDir::Auto,
         pm_tables: 0,
         pm_values: 0,
+        pm_cache: 0,
         level0: Options::default().level0,
         create_if_missing: false,
         background_threads: 0,

@@ -130,18 +130,23 @@ pub(crate) fn refuse_pm_model(options: &Options) -> Result<()> {
     }
 }
 
-/// Refuses tables and value files in persistent memory where that is DRAM with a log, where there are no tables, or where both
+/// Refuses tables, value files and a cache in persistent memory where that is DRAM with a log, where there are no tables, or where they
 /// would leave too little for records.
 pub(crate) fn check_pm_rooms(options: &Options, parts: StoreParts) -> Result<()> {
-    let shares = [("pm_tables", options.pm_tables), ("pm_values", options.pm_values)];
+    let shares = [
+        ("pm_tables", options.pm_tables),
+        ("pm_values", options.pm_values),
+        ("pm_cache", options.pm_cache),
+    ];
     let given = shares.iter().filter(|(_, percent)| *percent > 0);
     let given: Vec<String> = given.map(|(name, percent)| format!("{name}={percent}")).collect();
     let (which, names) = match &given[..] {
         [] => return Ok(()),
         [one] => (one.clone(), one.split('=').next().unwrap_or_default().to_owned()),
-        _ => (given.join(" and "), "both".to_owned()),
+        [_, _] => (given.join(" and "), "both".to_owned()),
+        _ => (given.join(", "), "all of them".to_owned()),
     };
-    let sum = u64::from(options.pm_tables) + u64::from(options.pm_values);
+    let sum: u64 = shares.iter().map(|(_, percent)| u64::from(*percent)).sum();
     let why = if sum > u64::from(PM_PERCENT_MAX) {
         let together = if given.len() > 1 { "together " } else { "" };
         format!("{together}at most {PM_PERCENT_MAX} percent")

@@ -1,6 +1,7 @@
 //! Options: plain data, one table from which the text form, the command-line flags and the
 //! documentation come.
 
+mod cache_policy;
 pub(crate) mod check;
 mod keyspace;
 mod preset;
@@ -11,6 +12,7 @@ mod text;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use cache_policy::CachePolicy;
 pub(crate) use check::THREADS_MAX;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers};
 use pmem::PmModel;
@@ -19,6 +21,7 @@ use settings::settings;
 use ssd::{PageCache, SsdModel};
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
+
 pub use table::{Row, TABLE};
 pub use text::parse_size;
 pub(crate) use text::{compression_name, compression_named, parse_duration};
@@ -207,6 +210,10 @@ settings! {
         pm_tables: u32 = 0,
         /// Percent of persistent memory that value files may take.
         pm_values: u32 = 0,
+        /// Percent of persistent memory that a cache below `block_cache` may take.
+        pm_cache: u32 = 0,
+        /// How blocks move between the two.
+        pm_cache_policy: CachePolicy = CachePolicy::Auto,
         /// Bytes at which a data block of a table in persistent memory is cut.
         pm_block_bytes: u32 = 1024,
         /// Bytes that files of tables may take; 0: what the device has.

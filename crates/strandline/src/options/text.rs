@@ -11,8 +11,8 @@ use super::check::{
     COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_PERCENT_MAX, THREADS_MAX,
 };
 use super::{
-    Level0Form, Options, Placement, PmSource, SsdSource, TABLE, TierSource, TierSpec, WalDir,
-    WalIo, WalSync,
+    CachePolicy, Level0Form, Options, Placement, PmSource, SsdSource, TABLE, TierSource, TierSpec,
+    WalDir, WalIo, WalSync,
 };
 
 /// Parts that a keyspace may be cut into at most.
@@ -78,6 +78,8 @@ impl Options {
             }
             "pm_tables" => self.pm_tables = up_to(PM_PERCENT_MAX)?,
             "pm_values" => self.pm_values = up_to(PM_PERCENT_MAX)?,
+            "pm_cache" => self.pm_cache = up_to(PM_PERCENT_MAX)?,
+            "pm_cache_policy" => self.pm_cache_policy = cache_policy_named(text)?,
             "ssd_size" => self.ssd_size = parse_size(text)?,
             "ssd_direct" => self.ssd_direct = text.parse().ok()?,
             "ssd_model" => self.ssd_model = model_named(text)?,
@@ -210,6 +212,10 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
     }
 }
 
+fn cache_policy_named(text: &str) -> Option<CachePolicy> {
+    CachePolicy::ALL.into_iter().find(|policy| policy.name() == text)
+}
+
 pub(super) fn placement_named(text: &str) -> Option<Placement> {
     match text {
         "benefit" => Some(Placement::Benefit),
@@ -316,6 +322,8 @@ mod tests {
             placement: Placement::Level,
             pm_tables: 9,
             pm_values: 8,
+            pm_cache: 7,
+            pm_cache_policy: CachePolicy::PmFirst,
             pm_block_bytes: 1,
             ssd_size: 1,
             ssd_direct: true,

@@ -3,6 +3,7 @@
 pub(crate) mod extent;
 pub(crate) mod format;
 pub(crate) mod found;
+pub(crate) mod grants;
 pub(crate) mod kind;
 pub(crate) mod short;
 pub(crate) mod store;

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{PmOffset, Seq};
-use pool::Extent;
+use pool::{Extent, ZoneKind};
 
 use crate::count::Count;
 
 /// A zone that holds records.
 pub(crate) struct Zone {
+    kind: ZoneKind,
     pub no: u32,
     pub incarnation: u64,
     /// Where the first record is.
@@ -44,7 +45,15 @@ pub(crate) struct PendingFree {
 pub(crate) struct Dead {
     /// Zone number and incarnation.
     pub zones: Vec<(u32, u64)>,
+    /// Numbers of zones of the cache, which the manifest never knew.
+    pub cache_zones: Vec<u32>,
     pub extents: Vec<Extent>,
+}
+
+impl Dead {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.zones.is_empty() && self.cache_zones.is_empty() && self.extents.is_empty()
+    }
 }
 
 impl PendingFree {
@@ -70,6 +79,7 @@ impl PendingFree {
 
 impl Zone {
     pub(crate) fn new(
+        kind: ZoneKind,
         no: u32,
         incarnation: u64,
         range: std::ops::Range<PmOffset>,
@@ -78,6 +88,7 @@ impl Zone {
     ) -> Arc<Zone> {
         pending_free.owners.begin();
         Arc::new(Zone {
+            kind,
             no,
             incarnation,
             start: range.start,
@@ -112,7 +123,12 @@ impl Zone {
         }
     }
 
-    /// Marks that a durable edit names this zone after all.
+    /// Whether it goes with its last holder.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Marks that a durable edit names this zone after all, or that its owner fills it anew.
     pub(crate) fn keep(&self) {
         if self.retired.swap(false, Ordering::Release) {
             self.pending_free.dying.fetch_sub(1, Ordering::Relaxed);
@@ -122,9 +138,14 @@ impl Zone {
 
 impl Drop for Zone {
     fn drop(&mut self) {
-        if self.retired.load(Ordering::Acquire) {
+        if self.is_retired() {
             let mut dead = self.pending_free.dead.lock().unwrap_or_else(PoisonError::into_inner);
-            dead.zones.push((self.no, self.incarnation));
+            match self.kind {
+                ZoneKind::Cache => dead.cache_zones.push(self.no),
+                ZoneKind::Memtable | ZoneKind::Clean => {
+                    dead.zones.push((self.no, self.incarnation))
+                }
+            }
             self.pending_free.dying.fetch_sub(1, Ordering::Relaxed);
         }
         self.pending_free.owners.end();

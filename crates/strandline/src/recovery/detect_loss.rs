@@ -2,7 +2,7 @@
 //! would miss what went with it.
 
 use base::LINE;
-use pool::ZoneHeader;
+use pool::{ZoneHeader, ZoneKind};
 
 use crate::manifest::ManifestState;
 use crate::record::format::Role;
@@ -64,6 +64,9 @@ fn unknown_grant(header: &ZoneHeader, state: &ManifestState) -> Option<&'static 
         return Some(
             "the zone was granted by a later open than the manifest knows of, which has lost edits",
         );
+    }
+    if header.kind == ZoneKind::Cache {
+        return None;
     }
     if header.keyspace >= state.next_keyspace {
         return Some(

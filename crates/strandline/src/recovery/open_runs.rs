@@ -55,7 +55,8 @@ impl Zones<'_> {
         let incarnation = header.incarnation();
         let _first = self.media.set_zone(no, incarnation, header.base_seq);
         let range = start..start + pool.geometry().zone_len();
-        let zone = Zone::new(no, incarnation, range, header.base_seq, &self.pending_free);
+        let zone =
+            Zone::new(header.kind, no, incarnation, range, header.base_seq, &self.pending_free);
         self.known.insert(no, Arc::clone(&zone));
         Ok(zone)
     }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, LINE, Result, Seq};
 
+use crate::cache::pm::claim_zones;
 use crate::hooks::{Advance, RecoveryStep};
 use crate::keyspace::plugged::StoreHooks;
 use crate::keyspace::subrange::SubrangeName;
@@ -27,7 +28,7 @@ use crate::manifest::edit::Fate;
 use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, StoredOptions, file};
 use crate::memtable::Memtable;
 use crate::record::store::Media;
-use crate::record::zone::PendingFree;
+use crate::record::zone::{PendingFree, Zone};
 use crate::recovery::candidates::{CandidateZone, candidates, scan_all};
 use crate::recovery::decide::{RecoveryPlan, decide};
 use crate::recovery::detect_loss::{LossSigns, signs_of_loss};
@@ -97,6 +98,8 @@ pub(crate) struct Recovered {
     pub visible: Seq,
     pub pending_free: Arc<PendingFree>,
     pub tables: Option<Arc<Tables>>,
+    /// Zones of the cache that an earlier open filled, oldest first.
+    pub cache_zones: Vec<Arc<Zone>>,
     pub report: Report,
 }
 
@@ -192,7 +195,8 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
     report.versions_passed = found.memtables.values().map(|memtable| memtable.index.passed()).sum();
 
-    // O5 and O6: space that nothing reaches is free, then one edit begins the new epoch.
+    // O5 and O6: space that nothing reaches is free, then one edit begins the new epoch. What the cache has is claimed last of all.
+    let cache_zones = claim_cache_zones(media, &pending_free, tables.as_deref(), access);
     report.zones_swept = sweep(media);
     let next = next_state(&state, plan.cut, rebuilt, &zones, hooks);
     if access == Access::Write {
@@ -202,7 +206,8 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     report.cut = plan.cut;
     report.elapsed = begun.elapsed();
     let manifest = Manifest::new(next);
-    Ok(Recovered { manifest, keyspaces, visible: plan.cut, pending_free, tables, report })
+    let visible = plan.cut;
+    Ok(Recovered { manifest, keyspaces, visible, pending_free, tables, cache_zones, report })
 }
 
 /// Notes what shows that edits or lines of the zone table are gone, and what is `lost` besides: of any age and any keyspace.
@@ -492,6 +497,21 @@ fn close(
     tables.number_from(closing.next_table);
     file::remove(&*tables.table_dir.fs, tables.dir());
     tables.sweep(&closing.files())
+}
+
+/// Takes over zones of the cache, as many as it may have; of a store that is only read they stay as they are.
+fn claim_cache_zones(
+    media: &Media,
+    pending_free: &Arc<PendingFree>,
+    tables: Option<&Tables>,
+    access: Access,
+) -> Vec<Arc<Zone>> {
+    let share = tables.and_then(|tables| tables.cache.below()).map_or(0, |cache| cache.share());
+    let most = match access {
+        Access::Write => share / media.pool.geometry().zone_len(),
+        Access::Read => u64::MAX,
+    };
+    claim_zones(media, pending_free, most)
 }
 
 /// O5.

@@ -65,6 +65,13 @@ impl PmRoomFigures {
     }
 }
 
+/// Bytes of zones that the cache in persistent memory may have, and has. It gives them back when others need them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CacheRoomFigures {
+    pub share: u64,
+    pub taken: u64,
+}
+
 /// Room in files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileFigures {
@@ -96,6 +103,7 @@ pub(crate) struct SpaceFigures {
     pub pm_tables: PmRoomFigures,
     /// Value files there.
     pub pm_values: PmRoomFigures,
+    pub pm_cache: CacheRoomFigures,
     /// If there are files.
     pub files: Option<FileFigures>,
     /// How urgently space has to be freed, in thousandths.
@@ -126,6 +134,9 @@ pub(crate) struct SpaceBudget {
     pub level0_bytes: u64,
     /// Bytes that tables and value files in persistent memory may take.
     pub pm_rooms: u64,
+    /// Zones that stay free when the cache takes one, and the zones below that it gives some back.
+    pub kept_from_cache: u64,
+    pub cache_low: u64,
     /// Room for records that a merge moves.
     pub cleaning_room: u64,
     /// Bytes that it should free by moving them.
@@ -164,7 +175,7 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let (coming_to_files, file_room) = match figures.files {
         None => (0, u64::MAX),
         Some(files) => {
-            let stays = figures.pm_values.bytes + ready.min(files.slack);
+            let stays = figures.pm_values.bytes + figures.pm_cache.taken + ready.min(files.slack);
             let coming = figures.used.saturating_sub(stays);
             let coming = bytes_in_files(coming, files.cut_at);
             (coming, files.for_writers.saturating_sub(files.taken + coming))
@@ -175,20 +186,27 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let rooms = [figures.pm_tables, figures.pm_values];
     let free = u64::from(free_zones) * zone_len;
     let for_rooms: u64 = rooms.iter().map(|room| room.unused()).sum();
-    let headroom = free.saturating_sub(kept_from_writers + for_rooms).min(file_room);
+    // What the cache has counts as free: it gives that back before any writer waits for it.
+    let given_back = free + figures.pm_cache.taken;
+    let headroom = given_back.saturating_sub(kept_from_writers + for_rooms).min(file_room);
     let soft_headroom = (capacity / 8).max(4 * zone_len);
+    // The cache takes what is left of the space that writers may fill without being slowed, and gives back by itself before half of
+    // that is gone.
+    let kept_from_cache = (kept_from_writers + for_rooms + soft_headroom).div_ceil(zone_len);
+    let cache_low = (kept_from_writers + for_rooms + soft_headroom / 2).div_ceil(zone_len);
 
-    // Level 0 gets what memtables, their zones and tables leave of the space that writers may fill without being slowed. With
+    // Level 0 gets what memtables, their zones, tables and the cache leave of the space that writers may fill without being slowed. With
     // more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable ones,
     // at least for the granted zones.
     let memtables = ready.max(3 * memtable_bytes(figures, FreedBy::Compactions));
     let level0_least = capacity / LEVEL0_SHARE;
     let kept = if compacts { kept_from_writers + soft_headroom } else { 0 };
-    let in_rooms: u64 = rooms.iter().map(|room| room.held()).sum();
+    let in_rooms = rooms.iter().map(|room| room.held()).sum::<u64>() + figures.pm_cache.share;
     let level0_bytes = capacity.saturating_sub(memtables + in_rooms + kept).max(level0_least);
 
     // Tables and value files in persistent memory get the rest; level 0 keeps its least, whatever they take.
-    let others = kept_from_writers + soft_headroom + memtables + level0_least;
+    let others =
+        kept_from_writers + soft_headroom + memtables + level0_least + figures.pm_cache.share;
 
     // Cleaning takes half of the free zones: writers need the other half until the merge ends.
     let for_cleaning = free_zones.saturating_sub(delete_reserve) / 2;
@@ -204,6 +222,8 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
         memtable_bytes: memtable_bytes(figures, figures.freed_by),
         level0_bytes,
         pm_rooms: capacity.saturating_sub(others),
+        kept_from_cache,
+        cache_low,
         cleaning_room: u64::from(cleaning_zones) * zone_len,
         cleaning_gain: if figures.urgency == 0 { 0 } else { 2 * soft_headroom },
     }
@@ -260,6 +280,7 @@ mod tests {
             },
             pm_tables: PmRoomFigures::default(),
             pm_values: PmRoomFigures::default(),
+            pm_cache: CacheRoomFigures::default(),
             files: None,
             urgency: 0,
         }

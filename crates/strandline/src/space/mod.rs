@@ -3,10 +3,10 @@
 pub(crate) mod budget;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::planted::{self, Bug};
+use base::planted;
 use base::{LINE, Seq};
 use pool::{ZoneHeader, ZoneKind};
 
@@ -14,9 +14,12 @@ use crate::keyspace::holders::Holders;
 use crate::keyspace::subrange::SubrangeName;
 use crate::level0::run::build::{run_bytes_max, separator_bytes};
 use crate::manifest::edit::VersionEdit;
+use crate::record::grants::{GrantName, Grants};
 use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
-use crate::space::budget::{FileFigures, FreedBy, IndexNeeds, PmRoomFigures, SpaceFigures};
+use crate::space::budget::{
+    CacheRoomFigures, FileFigures, FreedBy, IndexNeeds, PmRoomFigures, SpaceFigures,
+};
 use crate::tree::memory::PmRoom;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
@@ -31,8 +34,7 @@ pub(crate) struct Space {
     tables: Option<Arc<Tables>>,
     /// Largest memtable that the options allow.
     memtable_bytes: u64,
-    /// Counts opens, so that no two of them grant a zone under the same name.
-    epoch: u32,
+    grants: Arc<Grants>,
     /// Zones and extents that nothing names any more.
     pub pending_free: Arc<PendingFree>,
     /// Zones freed since the last edit, which the next one forgets.
@@ -41,7 +43,6 @@ pub(crate) struct Space {
     pub holders: Holders,
     /// Bytes that only flushes and merges may take, so that they never lack space.
     indexes: Mutex<IndexNeeds>,
-    grants: AtomicU32,
     regrants: AtomicU64,
 }
 
@@ -51,18 +52,17 @@ impl Space {
         tables: Option<&Arc<Tables>>,
         pending_free: Arc<PendingFree>,
         memtable_bytes: u64,
-        epoch: u32,
+        grants: Arc<Grants>,
     ) -> Space {
         Space {
             media: Arc::clone(media),
             tables: tables.cloned(),
             memtable_bytes,
-            epoch,
+            grants,
             pending_free,
             forgotten: Mutex::default(),
             holders: Holders::default(),
             indexes: Mutex::default(),
-            grants: AtomicU32::new(0),
             regrants: AtomicU64::new(0),
         }
     }
@@ -74,7 +74,7 @@ impl Space {
 
     /// Whether the store was there before this open.
     pub(crate) fn was_recovered(&self) -> bool {
-        self.epoch > 1
+        self.grants.epoch > 1
     }
 
     /// What a budget is made of; `urgency` is the throttle's.
@@ -95,6 +95,10 @@ impl Space {
             indexes: *self.indexes.lock().unwrap_or_else(PoisonError::into_inner),
             pm_tables: memory.map(|memory| room_figures(&memory.tables)).unwrap_or_default(),
             pm_values: memory.map(|memory| room_figures(&memory.values)).unwrap_or_default(),
+            pm_cache: tables
+                .and_then(|tables| tables.cache.below())
+                .map(|cache| CacheRoomFigures { share: cache.share(), taken: cache.taken() })
+                .unwrap_or_default(),
             files: tables.map(|tables| FileFigures {
                 for_writers: tables.room.for_writers(),
                 taken: tables.room.taken(),
@@ -160,13 +164,10 @@ impl Space {
         whose: SubrangeName,
         base_seq: Seq,
     ) -> Option<Arc<Zone>> {
-        let reuses = planted::is(Bug::ReuseIncarnation);
         let pool = &self.media.pool;
         let _moving = self.pending_free.moving.raised();
         let no = pool.take_zone()?;
-        // Epoch and count together are never used again, so records of an earlier grant fail their checksums.
-        let count = self.grants.fetch_add(1, Relaxed);
-        let (epoch, grant) = if reuses { (1, no) } else { (self.epoch, count) };
+        let GrantName { epoch, grant } = self.grants.next(no);
         let SubrangeName { keyspace, subrange } = whose;
         let header = ZoneHeader { kind, epoch, grant, keyspace, subrange, base_seq };
         let _durable = pool.grant(no, &header);
@@ -175,14 +176,14 @@ impl Space {
         let held_records = self.media.set_zone(no, header.incarnation(), base_seq);
         self.regrants.fetch_add(u64::from(held_records), Relaxed);
         let range = start..start + geometry.zone_len();
-        Some(Zone::new(no, header.incarnation(), range, base_seq, &self.pending_free))
+        Some(Zone::new(kind, no, header.incarnation(), range, base_seq, &self.pending_free))
     }
 
     /// Frees dead zones and extents: clears the zones' words, then gives their space to others (I-ZONE-2).
     pub(crate) fn reclaim(&self) {
         let _moving = self.pending_free.moving.raised();
         let dead = self.pending_free.take();
-        if dead.zones.is_empty() && dead.extents.is_empty() {
+        if dead.is_empty() {
             return;
         }
         planted::step("free space");
@@ -191,6 +192,10 @@ impl Space {
             let _durable = pool.clear_zone(no);
             pool.release_zone(no);
             self.forgotten().push(VersionEdit::ForgetZone { no, incarnation });
+        }
+        for no in dead.cache_zones {
+            let _durable = pool.clear_zone(no);
+            pool.release_zone(no);
         }
         for extent in dead.extents {
             pool.release_extent(extent);

@@ -7,18 +7,17 @@ use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::heat::Heat;
 use super::placed::PlacedBlocks;
-use crate::cache::{BlockCache, BlockKey, BlockShelf, CacheUser, Hold, StoreCache};
+use crate::cache::{BlockKey, BlockShelf, BlockSource, Hold, StoreCache};
 
 /// The blocks of one table.
 pub(crate) struct CachedBlocks {
-    user: CacheUser,
     table: u64,
     file: File,
     /// Data, where the table lies in persistent memory.
     placed: Option<PlacedBlocks>,
     /// Counts blocks that are read from the file, where that matters.
     heat: Option<Arc<Heat>>,
-    cache: Arc<BlockCache>,
+    cache: StoreCache,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
     filter: OnceLock<Option<HeldBlock>>,
@@ -35,6 +34,26 @@ struct HeldShelf {
 struct HeldBlock {
     block: Arc<Block>,
     _charge: Hold,
+}
+
+/// A block of a table that is not in DRAM.
+struct TableBlock<'b, F> {
+    blocks: &'b CachedBlocks,
+    layout: &'b Layout,
+    handle: Handle,
+    role: Role,
+    load: F,
+}
+
+impl<F: FnOnce() -> Result<Block>> BlockSource for TableBlock<'_, F> {
+    fn restore(&self, bytes: Vec<u8>) -> Result<Block> {
+        self.layout.restore(self.handle.offset, bytes, self.role)
+    }
+
+    fn load(self) -> Result<Block> {
+        self.blocks.note_reads(1);
+        (self.load)()
+    }
 }
 
 /// A table's file, as the table format wants it.
@@ -57,8 +76,8 @@ impl ReadAt for File {
 impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter, shelf) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let (user, cache) = (store.user, Arc::clone(&store.cache));
-        CachedBlocks { user, table, file, placed: None, heat: None, cache, index, filter, shelf }
+        let cache = store.clone();
+        CachedBlocks { table, file, placed: None, heat: None, cache, index, filter, shelf }
     }
 
     /// The same of a table whose data is read in its place.
@@ -97,33 +116,33 @@ impl CachedBlocks {
 
     fn look_up(
         &self,
-        offset: u64,
+        layout: &Layout,
+        handle: Handle,
         role: Role,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        self.cache.get(self.key(offset), role, || {
-            self.note_reads(1);
-            load()
-        })
+        let source = TableBlock { blocks: self, layout, handle, role, load };
+        self.cache.get(self.key(handle.offset), role, source)
     }
 
     /// A data block, which `load` brings where the cache does not have it.
     pub(crate) fn data_by(
         &self,
+        layout: &Layout,
         handle: Handle,
         load: impl FnOnce(&File) -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        self.look_up(handle.offset, Role::Data, || load(&self.file))
+        self.look_up(layout, handle, Role::Data, || load(&self.file))
     }
 
     fn key(&self, offset: u64) -> BlockKey {
-        BlockKey { user: self.user, table: self.table, offset }
+        self.cache.key(self.table, offset)
     }
 
     /// The shelf for blocks by their positions, if the cache has room for it.
     fn shelf(&self) -> Option<&Arc<BlockShelf>> {
         let made = self.shelf.get_or_init(|| {
-            let (shelf, charge) = self.cache.hold_shelf(self.index()?.restarts())?;
+            let (shelf, charge) = self.cache.cache.hold_shelf(self.index()?.restarts())?;
             Some(HeldShelf { shelf, _charge: charge })
         });
         made.as_ref().map(|held| &held.shelf)
@@ -136,7 +155,10 @@ impl CachedBlocks {
             handles.iter().for_each(|handle| self.will_need(handle.offset, handle.size));
             return handles.iter().map(|handle| placed.get(layout, *handle).ok()).collect();
         }
-        let found = handles.iter().map(|handle| self.cache.find(self.key(handle.offset)));
+        let found = handles.iter().map(|handle| {
+            let restore = |bytes| layout.restore(handle.offset, bytes, Role::Data);
+            self.cache.find(self.key(handle.offset), Role::Data, restore)
+        });
         let mut found: Vec<Option<Arc<Block>>> = found.collect();
         let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
         let (handles, places): (Vec<Handle>, Vec<_>) = absent.unzip();
@@ -174,17 +196,17 @@ impl Blocks for CachedBlocks {
         }
         let load = || layout.load(&self.file, handle, role);
         let Some(root) = self.root(layout, handle, role) else {
-            return self.look_up(handle.offset, role, load);
+            return self.look_up(layout, handle, role, load);
         };
         match root.get() {
             Some(Some(held)) => return Ok(Arc::clone(&held.block)),
-            Some(None) => return self.look_up(handle.offset, role, load),
+            Some(None) => return self.look_up(layout, handle, role, load),
             None => {}
         }
         let block = load()?;
-        let Some(charge) = self.cache.hold(&block) else {
+        let Some(charge) = self.cache.cache.hold(&block) else {
             let _quicker = root.set(None);
-            return self.look_up(handle.offset, role, || Ok(block));
+            return Ok(self.cache.keep(self.key(handle.offset), role, block));
         };
         let block = Arc::new(block);
         // Another thread may have set it to the same; then this charge is dropped.
@@ -199,7 +221,7 @@ impl Blocks for CachedBlocks {
 
     #[inline]
     fn at_hand(&self, position: usize) -> Option<Arc<Block>> {
-        self.cache.reach(&self.shelf.get()?.as_ref()?.shelf, position)
+        self.cache.cache.reach(&self.shelf.get()?.as_ref()?.shelf, position)
     }
 
     fn get_at(&self, layout: &Layout, handle: Handle, position: usize) -> Result<Arc<Block>> {
@@ -207,14 +229,15 @@ impl Blocks for CachedBlocks {
             return self.get(layout, handle, Role::Data);
         }
         let key = self.key(handle.offset);
-        if let Some(block) = self.cache.find(key) {
+        if let Some(block) = self.cache.cache.find(key) {
             // What is read once is not worth it.
             if let Some(shelf) = self.shelf() {
-                self.cache.shelve(key, shelf, position);
+                self.cache.cache.shelve(key, shelf, position);
             }
             return Ok(block);
         }
-        self.note_reads(1);
-        Ok(self.cache.keep(key, Role::Data, layout.load(&self.file, handle, Role::Data)?))
+        let load = || layout.load(&self.file, handle, Role::Data);
+        let source = TableBlock { blocks: self, layout, handle, role: Role::Data, load };
+        self.cache.get_missed(key, Role::Data, source)
     }
 }

@@ -57,7 +57,7 @@ impl Blocks for ScannedBlocks {
         if !follows {
             ahead.len = 0;
         }
-        blocks.data_by(handle, |file| {
+        blocks.data_by(layout, handle, |file| {
             let stored = (handle.end() - handle.offset) as usize;
             // A long block alone is as much as is ever read ahead.
             let gains = follows && stored < AHEAD.1;

@@ -18,6 +18,7 @@ use super::space::{NewTable, TableSpace};
 use super::tables::Tables;
 use super::value_file::ValueFile;
 use crate::busy::Busy;
+use crate::cache::pm::TableHold;
 use crate::ranges::Ranges;
 use crate::tree::facts::TableFacts;
 use crate::tree::verify::verify;
@@ -28,10 +29,12 @@ pub(crate) struct Table {
     pub desc: TableDesc,
     /// What it refers to, in the order of `desc.values`.
     pub values: Vec<Arc<ValueFile>>,
+    /// Keeps it known to the cache in persistent memory. It goes before the file does.
+    _known: Option<TableHold>,
     space: Arc<TableSpace>,
     open: OnceLock<OpenTable>,
     /// A compaction under way reads it.
-    pub busy: Busy,
+    pub busy: Arc<Busy>,
     /// How much it is read, where there are several tiers.
     pub heat: Arc<Heat>,
 }
@@ -46,10 +49,15 @@ impl Table {
     pub(crate) fn new(NewTable { desc, space, values, reads }: NewTable) -> Table {
         space.set_named();
         values.iter().for_each(|file| file.add_table());
-        let (space, open, busy) = (Arc::new(space), OnceLock::new(), Busy::default());
+        let (space, open, busy) = (Arc::new(space), OnceLock::new(), Arc::<Busy>::default());
+        let replaced = Arc::clone(&busy);
+        let is_leaving = move || replaced.is_taken();
+        let cache = &space.tables().cache;
+        let in_file = desc.extent.is_none();
+        let _known = in_file.then(|| cache.know(desc.id, desc.sum, is_leaving)).flatten();
         let heat = Arc::new(Heat::default());
         heat.add(reads);
-        Table { desc, values, space, open, busy, heat }
+        Table { desc, values, _known, space, open, busy, heat }
     }
 
     fn tables(&self) -> &Arc<Tables> {

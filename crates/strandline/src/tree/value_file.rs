@@ -29,7 +29,8 @@ use super::tables::Tables;
 use super::tiers::OWN;
 use super::value_site::{ValueBytes, ValueSite};
 use crate::busy::Busy;
-use crate::cache::BlockKey;
+use crate::cache::pm::TableHold;
+use crate::cache::{BlockKey, BlockSource};
 use crate::record::found::Found;
 use crate::ttl::value_of;
 
@@ -37,9 +38,11 @@ use crate::ttl::value_of;
 pub(crate) struct ValueFile {
     /// Its tier is that which it was written or opened in; see [`ValueFile::desc_now`].
     pub desc: ValueFileDesc,
-    site: ArcSwap<ValueSite>,
     /// Itself in persistent memory, opened when first read there: what lies there does not move.
     placed: OnceLock<Arc<PmFile>>,
+    site: ArcSwap<ValueSite>,
+    /// Keeps it known to the cache in persistent memory. It goes before the file does.
+    _known: Option<TableHold>,
     /// The tables of the store.
     store: Arc<Tables>,
     /// Tables that durable edits name and that refer to it.
@@ -50,13 +53,33 @@ pub(crate) struct ValueFile {
     pub heat: Heat,
 }
 
+/// A value that is not in DRAM.
+struct ValueBlock<'v> {
+    file: &'v ValueFile,
+    key: &'v [u8],
+    of: &'v ValueRef,
+}
+
+impl BlockSource for ValueBlock<'_> {
+    fn restore(&self, bytes: Vec<u8>) -> Result<Block> {
+        Ok(self.of.restore(bytes))
+    }
+
+    fn load(self) -> Result<Block> {
+        self.file.note_read(self.of.len);
+        self.file.load(self.key, self.of)
+    }
+}
+
 impl ValueFile {
     pub(crate) fn new(desc: ValueFileDesc, space: TableSpace) -> ValueFile {
         let store = Arc::clone(space.tables());
         let site = ArcSwap::from_pointee(ValueSite::new(space));
         let (placed, tables) = (OnceLock::new(), AtomicU64::new(0));
         let (busy, heat) = (Busy::default(), Heat::default());
-        ValueFile { desc, site, placed, store, tables, busy, heat }
+        let in_file = desc.extent.is_none();
+        let _known = in_file.then(|| store.cache.know(desc.id, desc.sum, || false)).flatten();
+        ValueFile { desc, _known, site, placed, store, tables, busy, heat }
     }
 
     /// What the manifest says of it.
@@ -202,11 +225,8 @@ impl ValueFile {
         {
             return Ok(value);
         }
-        let cache = &self.store.cache.cache;
-        let block = cache.get(self.cache_key(of), Role::Value, || {
-            self.note_read(of.len);
-            self.load(key, of)
-        })?;
+        let source = ValueBlock { file: self, key, of };
+        let block = self.store.cache.get(self.cache_key(of), Role::Value, source)?;
         Ok(StoredValue::in_block(key, of, block))
     }
 
@@ -220,12 +240,13 @@ impl ValueFile {
     /// Whether a record that an entry refers to is to be read from the device.
     pub(crate) fn is_to_be_read(&self, of: &ValueRef, record: &Range<u64>) -> bool {
         let lies_there = record.end <= self.desc.len && !self.is_in_memory();
-        lies_there && !self.store.cache.cache.has(self.cache_key(of))
+        lies_there && !self.store.cache.has(self.cache_key(of))
     }
 
-    /// The value of `key`, if the block cache has it.
+    /// The value of `key`, if a cache has it.
     pub(crate) fn cached(&self, key: &[u8], of: &ValueRef) -> Option<StoredValue> {
-        let block = self.store.cache.cache.find(self.cache_key(of))?;
+        let restore = |bytes| Ok(of.restore(bytes));
+        let block = self.store.cache.find(self.cache_key(of), Role::Value, restore)?;
         Some(StoredValue::in_block(key, of, block))
     }
 
@@ -235,8 +256,7 @@ impl ValueFile {
     /// As [`ValueRef::open`].
     pub(crate) fn keep(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
         let block = of.open(key, record, || self.name())?;
-        let cache = &self.store.cache.cache;
-        let block = cache.keep(self.cache_key(of), Role::Value, block);
+        let block = self.store.cache.keep(self.cache_key(of), Role::Value, block);
         Ok(StoredValue::in_block(key, of, block))
     }
 
@@ -263,8 +283,7 @@ impl ValueFile {
     }
 
     fn cache_key(&self, of: &ValueRef) -> BlockKey {
-        let user = self.store.cache.user;
-        BlockKey { user, table: self.desc.id, offset: of.at }
+        self.store.cache.key(self.desc.id, of.at)
     }
 
     /// Notes that so many bytes were read of the device, where a faster one may have them.

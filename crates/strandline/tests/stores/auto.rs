@@ -135,7 +135,7 @@ fn a_log_without_room_is_refused() {
 /// A directory without its own opinion: tables or values in persistent memory are asked for, and have to be somewhere.
 #[test]
 fn tables_and_values_in_persistent_memory_get_a_pool() {
-    for options in [small().pm_tables(40), small().pm_values(40)] {
+    for options in [small().pm_tables(40), small().pm_values(40), small().pm_cache(40)] {
         let disk = on_disk();
         let db = Db::open(disk.path().join("db"), options.clone()).expect("made");
         assert!(db.properties().wal.is_none(), "{}", db.pm_choice());

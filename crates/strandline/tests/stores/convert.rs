@@ -125,6 +125,7 @@ fn tables_in_persistent_memory_and_stores_without_tables_move_too() {
     for (name, with) in [
         ("pm-tables", options().pm_size(32 << 20).pm_tables(50)),
         ("pm-values", options().pm_size(32 << 20).pm_values(50).value_files_min(100)),
+        ("pm-cache", options().pm_size(32 << 20).pm_cache(50)),
         ("none", options().ssd(SsdSource::None)),
         ("elsewhere", options().ssd(SsdSource::Path(dir.join("tables")))),
     ] {

@@ -4,6 +4,7 @@
 mod common;
 
 mod level0;
+mod pm_cache;
 mod pm_tables;
 mod pm_values;
 mod space;

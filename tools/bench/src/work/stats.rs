@@ -54,6 +54,15 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
                 cache.charged, cache.budget, cache.hits, cache.misses
             ),
         );
+        if let Some(cache) = &ssd.pm_cache {
+            row(
+                "cache in PM",
+                format!(
+                    "{} of {}; {} hits, {} misses, {} written",
+                    cache.taken, cache.limit, cache.hits, cache.misses, cache.inserts
+                ),
+            );
+        }
         row(
             "compactions",
             format!(

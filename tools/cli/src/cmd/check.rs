@@ -91,6 +91,7 @@ fn parts(owner: &Owner) -> (&'static str, &str, Option<u64>) {
         Owner::Run { keyspace, id } => ("run", keyspace, Some(*id)),
         Owner::Table { keyspace, id } => ("table", keyspace, Some(*id)),
         Owner::Values { keyspace, id } => ("value file", keyspace, Some(*id)),
+        Owner::Cache { no } => ("cache", "", Some(u64::from(*no))),
         Owner::Manifest => ("manifest", "", None),
         Owner::Going => ("going", "", None),
         Owner::Free => ("free", "", None),

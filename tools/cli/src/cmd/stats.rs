@@ -10,6 +10,8 @@ use strandline::{
     TierProperties,
 };
 
+mod caches;
+
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
@@ -209,7 +211,7 @@ fn share(bytes: u64, limit: u64) -> String {
 }
 
 fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), Failure> {
-    let (cache, compactions) = (&ssd.cache, &ssd.compactions);
+    let compactions = &ssd.compactions;
     out.line("levels")?;
     let (in_memory, values) = match memory {
         Memory::Persistent => ("  in PM", "  values in PM"),
@@ -230,18 +232,9 @@ fn print_ssd(ssd: &SsdProperties, memory: Memory, out: &mut Out) -> Result<(), F
         ("  files", format!("{}, {limit}, {}", both(ssd.bytes), ssd.fs)),
         (in_memory, share(ssd.pm_bytes, ssd.pm_limit)),
         (values, share(ssd.pm_value_bytes, ssd.pm_value_limit)),
-        ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
-        (
-            "  looked up",
-            format!(
-                "{} hits, {} misses, {} evicted, {} purged, {} not kept",
-                human::count(cache.hits),
-                human::count(cache.misses),
-                human::count(cache.evictions),
-                human::count(cache.purged),
-                human::count(cache.refused)
-            ),
-        ),
+    ])?;
+    out.rows(&caches::rows(&ssd.cache, ssd.pm_cache.as_ref()))?;
+    out.rows(&[
         (
             "  compactions",
             format!(
@@ -492,7 +485,7 @@ fn tier_json(tier: &TierProperties) -> Value {
 }
 
 fn ssd_json(ssd: &SsdProperties) -> Value {
-    let (cache, compactions) = (&ssd.cache, &ssd.compactions);
+    let compactions = &ssd.compactions;
     json!({
         "directory": ssd.dir.display().to_string(),
         "files": ssd.fs,
@@ -503,16 +496,8 @@ fn ssd_json(ssd: &SsdProperties) -> Value {
         "pm_limit": ssd.pm_limit,
         "pm_value_bytes": ssd.pm_value_bytes,
         "pm_value_limit": ssd.pm_value_limit,
-        "cache": {
-            "budget": cache.budget,
-            "charged": cache.charged,
-            "hits": cache.hits,
-            "misses": cache.misses,
-            "inserts": cache.inserts,
-            "evictions": cache.evictions,
-            "purged": cache.purged,
-            "refused": cache.refused,
-        },
+        "cache": caches::json(&ssd.cache),
+        "pm_cache": ssd.pm_cache.as_ref().map(caches::pm_json),
         "compactions": {
             "level0": compactions.level0,
             "levels": compactions.levels,

@@ -85,6 +85,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
         HeaderState::Granted(header) => match header.kind {
             ZoneKind::Memtable => "memtable",
             ZoneKind::Clean => "clean",
+            ZoneKind::Cache => "cache",
         },
     };
     let HeaderState::Granted(header) = state else {
@@ -95,9 +96,11 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
         };
     };
     // A zone that outlived its keyspace keeps the number until the next open for writing.
-    let name = names.get(&header.keyspace);
-    let keyspace =
-        name.map_or_else(|| format!("#{} (dropped)", header.keyspace), |name| keyspace::name(name));
+    let dropped = || format!("#{} (dropped)", header.keyspace);
+    let keyspace = match header.kind {
+        ZoneKind::Cache => "-".to_owned(),
+        _ => names.get(&header.keyspace).map_or_else(dropped, |name| keyspace::name(name)),
+    };
     ZoneLine {
         row: vec![
             no.to_string(),
@@ -112,7 +115,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
             "zone": no,
             "offset": at,
             "header": word,
-            "keyspace": name,
+            "keyspace": names.get(&header.keyspace).filter(|_| header.kind != ZoneKind::Cache),
             "keyspace_id": header.keyspace,
             "subrange": header.subrange,
             "epoch": header.epoch,

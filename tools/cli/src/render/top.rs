@@ -202,6 +202,9 @@ fn fills(now: &Properties) -> Vec<Fill> {
     if let Some(ssd) = &now.ssd {
         let SsdProperties { cache, .. } = ssd;
         fills.push(Fill { name: "block cache", used: cache.charged, limit: cache.budget });
+        if let Some(cache) = &ssd.pm_cache {
+            fills.push(Fill { name: "cache in PM", used: cache.taken, limit: cache.limit });
+        }
         let of_tables = Fill { name: tables, used: ssd.pm_bytes, limit: ssd.pm_limit };
         let of_values = Fill { name: values, used: ssd.pm_value_bytes, limit: ssd.pm_value_limit };
         fills.extend([of_tables, of_values].into_iter().filter(|fill| fill.limit > 0));

@@ -44,6 +44,7 @@ const ENGINE: Engine = Engine {
     value_space: 150,
     pm_tables: 0,
     pm_values: 0,
+    pm_cache: 0,
     ssd_size: 0,
     tiers: &[],
     placement: Placement::Benefit,

@@ -1,0 +1,107 @@
+use pmem::Region;
+use pool::{Format, Pool};
+
+use super::*;
+use crate::record::grants::Grants;
+
+const ZONE: u64 = 16 << 10;
+
+fn media(region: &Arc<Region>) -> Arc<Media> {
+    let format = Format { zone_len: ZONE, manifest_len: 512 };
+    let pool = Pool::create(Arc::clone(region), format, 7, b"").expect("pool");
+    Arc::new(Media::new(pool, Arc::clone(region), None))
+}
+
+/// A cache of so many zones, which takes in all that it is offered.
+fn started(media: &Arc<Media>, zones: u64, epoch: u32, found: Vec<Arc<Zone>>) -> PmCache {
+    let pending_free = Arc::new(PendingFree::default());
+    let mut cache = PmCache::new(media, &pending_free, 75, CachePolicy::BothWays);
+    cache.share = zones * ZONE;
+    cache.restrict(2);
+    cache.start(Arc::new(Grants::new(epoch)), found);
+    cache
+}
+
+fn bytes(table: u64, offset: u64) -> Vec<u8> {
+    vec![(table * 31 + offset) as u8; 900 + (offset % 300) as usize]
+}
+
+fn offer(cache: &PmCache, table: u64, offset: u64) {
+    cache.offer_victim(table, offset, &bytes(table, offset), Place::Main);
+}
+
+fn has(cache: &PmCache, table: u64, offset: u64) -> bool {
+    let found = cache.find(table, offset);
+    assert!(found.as_ref().is_none_or(|found| found.bytes == bytes(table, offset)));
+    found.is_some()
+}
+
+/// Numbers of tables come again after a crash: what the table was with this number before says nothing of it.
+#[test]
+fn an_open_finds_entries_of_tables_with_the_same_number_and_checksum() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let media = media(&region);
+    let cache = started(&media, 20, 1, Vec::new());
+    let known: Vec<_> = (1..=3).map(|table| cache.know(table, 100 + table, || false)).collect();
+    (1..=3).for_each(|table| (0..40).for_each(|offset| offer(&cache, table, offset)));
+    assert_eq!(cache.figures().entries, 120);
+    drop((cache, known));
+    drop(media);
+    let (pool, _) = Pool::open(Arc::clone(&region)).expect("open");
+    let media = Arc::new(Media::new(pool, Arc::clone(&region), None));
+    let pending_free = Arc::new(PendingFree::default());
+    let found = claim_zones(&media, &pending_free, 20);
+    assert_eq!(media.pool.sweep().granted, 0);
+    let cache = started(&media, 20, 2, found);
+    // One is as it was, one has its number from a table that is gone, one is not there.
+    let _known = [cache.know(1, 101, || false), cache.know(2, 999, || false)];
+    while cache.warm_one() {}
+    assert_eq!((cache.figures().warm, cache.figures().entries), (40, 40));
+    assert!((0..40).all(|offset| has(&cache, 1, offset) && !has(&cache, 2, offset)));
+    assert!((0..40).all(|offset| !has(&cache, 3, offset)));
+    // What comes now goes to zones of this open.
+    offer(&cache, 2, 7);
+    assert!(has(&cache, 2, 7) && cache.figures().failed == 0);
+}
+
+#[test]
+fn what_is_found_stays_and_the_rest_goes_in_its_turn() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let media = media(&region);
+    let cache = started(&media, 5, 1, Vec::new());
+    let _known = cache.know(1, 1, || false);
+    for offset in 0..2000 {
+        offer(&cache, 1, offset);
+        if offset >= 40 {
+            assert!((0..40).step_by(2).all(|hot| has(&cache, 1, hot)), "{offset}");
+        }
+    }
+    let figures = cache.figures();
+    assert_eq!(figures.taken, 5 * ZONE);
+    assert!(figures.carried_over > 100 && figures.inserts == 2000, "{figures:?}");
+    assert!(!has(&cache, 1, 1000), "it came long ago, and was never found");
+    assert!(has(&cache, 1, 1999));
+}
+
+#[test]
+fn zones_that_are_given_back_are_free_once_reclaimed_and_nothing_leads_there() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let media = media(&region);
+    let cache = started(&media, 8, 1, Vec::new());
+    let _known = cache.know(1, 1, || false);
+    (0..80).for_each(|offset| offer(&cache, 1, offset));
+    let taken = cache.figures().taken / ZONE;
+    assert!(taken > 4);
+    let reader = cache.located(EntryKey { table: 1, offset: 0 }).expect("an entry");
+    assert_eq!(cache.give_back(3), 3);
+    let waiting = |cache: &PmCache| cache.pending_free.waiting().cache_zones.len();
+    assert_eq!((waiting(&cache), cache.pending_free.awaits_readers()), (2, true));
+    assert!(!has(&cache, 1, 0) && has(&cache, 1, 79));
+    drop(reader);
+    assert_eq!(waiting(&cache), 3);
+    assert_eq!(cache.give_back(100), taken - 3);
+    assert_eq!((cache.figures().entries, cache.figures().bytes), (0, 0));
+    assert_eq!(cache.give_back(1), 0);
+    offer(&cache, 1, 5);
+    assert!(has(&cache, 1, 5), "it begins anew");
+}

@@ -1,0 +1,185 @@
+//! The caches as one store uses them: blocks in DRAM, which it may share with other stores, and below them those in its own
+//! persistent memory, if it has any there.
+
+use std::sync::{Arc, Mutex};
+
+use base::Result;
+use sst::{Block, Role};
+
+use super::pm::{PmCache, TableHold};
+use super::{BlockCache, BlockKey, CacheUser};
+
+/// Bytes of DRAM that lead to persistent memory and are not charged yet, at most.
+const UNCHARGED: u64 = 64 << 10;
+
+/// A cache as one store uses it. Blocks of a store that is closed make room for others in time: no other has its number.
+#[derive(Clone)]
+pub(crate) struct StoreCache {
+    pub cache: Arc<BlockCache>,
+    pub user: CacheUser,
+    below: Option<Arc<PmBelow>>,
+}
+
+/// Persistent memory below the block cache.
+struct PmBelow {
+    memory: Arc<PmCache>,
+    cache: Arc<BlockCache>,
+    /// Bytes charged there for what leads to persistent memory.
+    charged: Mutex<u64>,
+}
+
+impl Drop for PmBelow {
+    fn drop(&mut self) {
+        if let Ok(charged) = self.charged.get_mut() {
+            self.cache.discharge(*charged);
+        }
+    }
+}
+
+/// How a block comes to be that is not in DRAM.
+pub(crate) trait BlockSource {
+    /// From its bytes, which were verified.
+    ///
+    /// # Errors
+    /// `Corruption`, where they make no sense.
+    fn restore(&self, bytes: Vec<u8>) -> Result<Block>;
+
+    /// From its file.
+    ///
+    /// # Errors
+    /// Those of the device; `Corruption`.
+    fn load(self) -> Result<Block>;
+}
+
+impl StoreCache {
+    /// A part in a cache that other stores use too.
+    pub(crate) fn of(cache: &Arc<BlockCache>) -> StoreCache {
+        StoreCache { cache: Arc::clone(cache), user: cache.take_user(), below: None }
+    }
+
+    /// A cache for one store.
+    pub(crate) fn own(budget: u64) -> StoreCache {
+        StoreCache::of(&Arc::new(BlockCache::new(budget)))
+    }
+
+    /// The same, with persistent memory below.
+    pub(crate) fn with_below(self, memory: PmCache) -> StoreCache {
+        let memory = Arc::new(memory);
+        self.cache.send_victims(self.user, &memory);
+        let below = PmBelow { memory, cache: Arc::clone(&self.cache), charged: Mutex::new(0) };
+        StoreCache { below: Some(Arc::new(below)), ..self }
+    }
+
+    /// The cache in persistent memory.
+    pub(crate) fn below(&self) -> Option<&Arc<PmCache>> {
+        self.below.as_ref().map(|below| &below.memory)
+    }
+
+    /// Makes a table or value file in a file known to persistent memory; see [`PmCache::know`].
+    pub(crate) fn know(
+        &self,
+        table: u64,
+        sum: u64,
+        is_leaving: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Option<TableHold> {
+        self.below().map(|memory| memory.know(table, sum, is_leaving))
+    }
+
+    pub(crate) fn key(&self, table: u64, offset: u64) -> BlockKey {
+        BlockKey { user: self.user, table, offset }
+    }
+
+    /// The block called `key`: from DRAM, from persistent memory, or from its file.
+    pub(crate) fn get(
+        &self,
+        key: BlockKey,
+        role: Role,
+        source: impl BlockSource,
+    ) -> Result<Arc<Block>> {
+        match self.cache.find(key) {
+            Some(block) => Ok(block),
+            None => self.get_missed(key, role, source),
+        }
+    }
+
+    /// The same of a block that was not in DRAM.
+    pub(crate) fn get_missed(
+        &self,
+        key: BlockKey,
+        role: Role,
+        source: impl BlockSource,
+    ) -> Result<Arc<Block>> {
+        match self.find_below(key, role, |bytes| source.restore(bytes)) {
+            Some(block) => Ok(block),
+            None => Ok(self.keep(key, role, source.load()?)),
+        }
+    }
+
+    /// The block called `key`, if a cache has it.
+    pub(crate) fn find(
+        &self,
+        key: BlockKey,
+        role: Role,
+        restore: impl FnOnce(Vec<u8>) -> Result<Block>,
+    ) -> Option<Arc<Block>> {
+        self.cache.find(key).or_else(|| self.find_below(key, role, restore))
+    }
+
+    /// The block called `key`, if persistent memory has it.
+    fn find_below(
+        &self,
+        key: BlockKey,
+        role: Role,
+        restore: impl FnOnce(Vec<u8>) -> Result<Block>,
+    ) -> Option<Arc<Block>> {
+        let memory = self.below()?;
+        let found = memory.find(key.table, key.offset)?;
+        let block = restore(found.bytes).ok()?;
+        if memory.policy.comes_back(role, found.finds) {
+            Some(self.cache.keep(key, role, block))
+        } else {
+            Some(Arc::new(block))
+        }
+    }
+
+    /// Whether a cache has the block called `key`. No look-up: it is not used by that.
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        self.cache.has(key) || self.below().is_some_and(|memory| memory.has(key.table, key.offset))
+    }
+
+    /// Takes in a block that was read from its file.
+    pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
+        let Some(below) = &self.below else { return self.cache.keep(key, role, block) };
+        below.settle();
+        if below.memory.policy.reads_to_dram(role) {
+            return self.cache.keep(key, role, block);
+        }
+        below.memory.offer_read(key.table, key.offset, block.bytes());
+        Arc::new(block)
+    }
+
+    /// Drops the blocks of a table whose file is gone.
+    pub(crate) fn purge(&self, table: u64) {
+        self.cache.purge(self.user, table);
+        self.below().into_iter().for_each(|memory| memory.purge(table));
+    }
+}
+
+impl PmBelow {
+    /// Charges what leads to persistent memory. Where DRAM has no room for it, persistent memory has less.
+    fn settle(&self) {
+        let owed = self.memory.dram_bytes();
+        // Another thread does it.
+        let Ok(mut charged) = self.charged.try_lock() else { return };
+        if owed > *charged + UNCHARGED {
+            if self.cache.charge(owed - *charged) {
+                *charged = owed;
+            } else {
+                self.memory.give_back(1);
+            }
+        } else if owed + UNCHARGED < *charged {
+            self.cache.discharge(*charged - owed);
+            *charged = owed;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The caches of a store, in DRAM and in persistent memory.
+
+use serde_json::{Value, json};
+use strandline::{CacheFigures, PmCacheFigures};
+
+use super::both;
+use crate::human;
+
+pub(super) fn rows(
+    cache: &CacheFigures,
+    below: Option<&PmCacheFigures>,
+) -> Vec<(&'static str, String)> {
+    let looked_up = format!(
+        "{} hits, {} misses, {} evicted, {} purged, {} not kept",
+        human::count(cache.hits),
+        human::count(cache.misses),
+        human::count(cache.evictions),
+        human::count(cache.purged),
+        human::count(cache.refused)
+    );
+    let mut rows = vec![
+        ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
+        ("  looked up", looked_up),
+    ];
+    rows.extend(below.into_iter().flat_map(pm_rows));
+    rows
+}
+
+pub(super) fn json(cache: &CacheFigures) -> Value {
+    json!({
+        "budget": cache.budget,
+        "charged": cache.charged,
+        "hits": cache.hits,
+        "misses": cache.misses,
+        "inserts": cache.inserts,
+        "evictions": cache.evictions,
+        "purged": cache.purged,
+        "refused": cache.refused,
+    })
+}
+
+fn pm_rows(cache: &PmCacheFigures) -> [(&'static str, String); 2] {
+    let found = format!(
+        "{} blocks of {}, of them {} from before the open; {} of DRAM lead there",
+        human::count(cache.entries),
+        both(cache.bytes),
+        human::count(cache.warm),
+        both(cache.dram_bytes)
+    );
+    let looked_up = format!(
+        "{} hits, {} misses, {} came, {} stayed longer ({} written), {} not worth it, {} damaged, {} zones given back",
+        human::count(cache.hits),
+        human::count(cache.misses),
+        human::count(cache.inserts),
+        human::count(cache.carried_over),
+        both(cache.written_bytes),
+        human::count(cache.refused),
+        human::count(cache.failed),
+        human::count(cache.zones_given_back)
+    );
+    [
+        ("  cache in PM", format!("{} of {}: {found}", both(cache.taken), both(cache.limit))),
+        ("  looked up there", looked_up),
+    ]
+}
+
+pub(super) fn pm_json(cache: &PmCacheFigures) -> Value {
+    json!({
+        "limit": cache.limit,
+        "taken": cache.taken,
+        "bytes": cache.bytes,
+        "entries": cache.entries,
+        "dram_bytes": cache.dram_bytes,
+        "hits": cache.hits,
+        "misses": cache.misses,
+        "inserts": cache.inserts,
+        "carried_over": cache.carried_over,
+        "written_bytes": cache.written_bytes,
+        "refused": cache.refused,
+        "failed": cache.failed,
+        "zones_given_back": cache.zones_given_back,
+        "warm": cache.warm,
+    })
+}
