@@ -34,6 +34,12 @@ impl Rng {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A part of 1, which is never reached.
+    #[inline]
+    pub fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// An index into `len` things, at least one.
     #[inline]
     pub fn index(&mut self, len: usize) -> usize {
@@ -118,6 +124,15 @@ mod tests {
         assert!(!rng.one_in(0) && rng.one_in(1) && rng.percent(100) && !rng.percent(0));
         assert!((0..100).all(|_| rng.weighted(&[0, 3, 0]) == 1));
         assert_eq!(rng.bytes(9).len(), 9);
+    }
+
+    #[test]
+    fn parts_are_spread_evenly_below_1() {
+        let mut rng = Rng::new(7);
+        let parts: Vec<f64> = (0..10_000).map(|_| rng.part()).collect();
+        assert!(parts.iter().all(|part| (0.0..1.0).contains(part)));
+        let mean = parts.iter().sum::<f64>() / parts.len() as f64;
+        assert!((mean - 0.5).abs() < 0.01, "{mean}");
     }
 
     #[test]

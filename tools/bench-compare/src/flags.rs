@@ -30,7 +30,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "draw",
         "form",
-        "how keys of overwrites and reads are drawn: uniform (default) or zipf, with an exponent of 0.99, hot keys all over",
+        "how keys of overwrites and reads are drawn: uniform (default), zipf, with an exponent of 0.99, or \
+         hot-set, four fifths from a fifth of the keys; hot keys all over",
     ),
     (
         "rivals",

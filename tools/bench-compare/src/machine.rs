@@ -62,6 +62,7 @@ fn draws(draw: Draw) -> &'static str {
     match draw {
         Draw::Uniform => "uniform",
         Draw::Zipf => "zipf, exponent 0.99, hot keys all over",
+        Draw::HotSet => "hot set, four fifths of draws from a fifth of the keys, all over",
     }
 }
 

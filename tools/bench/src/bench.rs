@@ -174,6 +174,7 @@ fn gather(tallies: Vec<Tally>) -> Outcome {
         sum.ops += tally.ops;
         sum.reads += tally.reads;
         sum.found += tally.found;
+        sum.draw = sum.draw.or(tally.draw);
         sum.bytes = sum.bytes.map(|bytes| bytes + tally.bytes);
         sum.thread_seconds += (tally.ended - tally.began).as_secs_f64();
         sum.thread_cpu_seconds += tally.cpu_seconds;

@@ -4,8 +4,12 @@ use std::path::PathBuf;
 
 use strandline::{Options, WalSync};
 
+use crate::data::draw::{Draw, Draws, Skew};
 use crate::data::keys::{Form, Keys};
+use crate::data::rng::Rng;
 use crate::data::values::Marking;
+use crate::mix::Mix;
+use crate::pace::{Steps, Wave};
 
 /// When latencies are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,16 @@ pub(crate) struct Config {
     pub latency: Option<Latency>,
     pub json: bool,
     pub key_form: Form,
+    /// How keys of reads and overwrites are drawn.
+    pub draw: Draw,
+    pub skew: Skew,
+    /// What mixgraph does.
+    pub mix: Mix,
+    /// The rate of `--sine_mix_rate` and `--sine_write_rate`.
+    pub wave: Wave,
+    /// Whether fills and overwrites follow it, and how.
+    pub write_paced: bool,
+    pub write_steps: Steps,
     pub unique: bool,
     pub verify: bool,
     /// Seconds of the spin loop that looks for pauses of the machine, before and after.
@@ -136,6 +150,12 @@ impl Default for Config {
             latency: None,
             json: false,
             key_form: Form::Number,
+            draw: Draw::Uniform,
+            skew: Skew::default(),
+            mix: Mix::default(),
+            wave: Wave::default(),
+            write_paced: false,
+            write_steps: Steps::default(),
             unique: false,
             verify: false,
             pause_probe: 0.0,
@@ -161,6 +181,11 @@ impl Config {
         Keys { form: self.key_form, size: self.key_size }
     }
 
+    /// How keys of reads and overwrites are drawn, in words.
+    pub(crate) fn draw_shown(&self) -> String {
+        Draws::skewed(self.draw, self.skew, self.num, Rng::new(self.seed)).to_string()
+    }
+
     /// Reads per thread.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.unwrap_or(self.num)
@@ -169,6 +194,17 @@ impl Config {
     /// Writes per thread.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.unwrap_or(self.num)
+    }
+
+    /// Whether `name` is among the benchmarks.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        self.benchmarks.iter().any(|benchmark| benchmark == name)
+    }
+
+    /// Whether values may have this length. Those that mixgraph puts have any.
+    #[inline]
+    pub(crate) fn fits(&self, value_len: usize) -> bool {
+        value_len == self.value_size || self.runs("mixgraph")
     }
 
     /// What values are like: with `--verify` they tell their key.

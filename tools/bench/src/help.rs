@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use strandline::{OPTIONS, PRESETS};
 
-use crate::flags::{FLAGS, MAPPED, OPTION, OPTION_TAKES, PRESET};
+use crate::flags::{FLAGS, MAPPED, MIX, MIX_FLAGS, MIXES, OPTION, OPTION_TAKES, PRESET};
 use crate::work;
 
 /// The text of `--help`.
@@ -17,6 +17,17 @@ pub(crate) fn text() -> String {
     text.push_str(&benchmarks());
     text.push_str("\nflags (--flag=value, --flag value, -flag=value):\n");
     for flag in FLAGS {
+        let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
+    }
+    text.push_str("\nflags of mixgraph, those of db_bench but for mix and the ratios of deletes and merges:\n");
+    let _never_fails =
+        writeln!(text, "  --{MIX}=<name>\n      A mix by name, which other flags override.");
+    for mix in MIXES {
+        let flags = mix.flags.iter().map(|(name, value)| format!("--{name}={value}"));
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        let _never_fails = writeln!(text, "      {}: {}:\n        {flags}", mix.name, mix.doc);
+    }
+    for flag in MIX_FLAGS {
         let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
     }
     text.push_str(
@@ -66,7 +77,7 @@ mod tests {
     #[test]
     fn help_names_everything() {
         let text = super::text();
-        for flag in FLAGS.iter().chain(MAPPED) {
+        for flag in FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED) {
             assert!(text.contains(&format!("--{}=", flag.name)), "{}", flag.name);
         }
         assert!(text.contains("readwhilewriting") && text.contains("--memtable_bytes="));

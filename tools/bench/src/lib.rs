@@ -20,6 +20,7 @@
 //! | `report` | db_bench's line, JSON, distributions |
 //! | `meter`, `machine` | latencies; what the machine allows |
 //! | `flags`, `config` | the command line, from one table |
+//! | `mix`, `pace` | what mixgraph does; rates over time |
 //! | `data`, `scratch`, `clock`, `words` | keys and values; folders; processor time; text |
 //!
 //! # How figures are taken
@@ -49,8 +50,10 @@ mod flags;
 mod help;
 mod machine;
 mod meter;
+mod mix;
 mod named;
 mod operators;
+mod pace;
 mod report;
 pub mod reproduce;
 pub mod scratch;
@@ -154,6 +157,11 @@ pub fn flags() -> impl Iterator<Item = FlagDoc> {
         takes: "name",
         doc: "Options of a system, which the others override.",
     };
+    let mix = FlagDoc {
+        name: flags::MIX,
+        takes: "name",
+        doc: "A mix of operations by name, for mixgraph, which other flags override.",
+    };
     let option = FlagDoc {
         name: flags::OPTION,
         takes: flags::OPTION_TAKES,
@@ -162,7 +170,7 @@ pub fn flags() -> impl Iterator<Item = FlagDoc> {
     let engine =
         strandline::OPTIONS.iter().filter(|row| flags::all().all(|flag| flag.name != row.name));
     let engine = engine.map(|row| FlagDoc { name: row.name, takes: row.unit, doc: row.doc });
-    own.chain([preset, option]).chain(engine)
+    own.chain([mix, preset, option]).chain(engine)
 }
 
 /// The benchmarks, a line each.

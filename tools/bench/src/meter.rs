@@ -82,6 +82,14 @@ impl Meter {
         self.timeline = self.timeline.take().map(|_| Timeline::begin(self.last));
     }
 
+    /// Goes on after a wait that is part of no operation.
+    #[inline]
+    pub(crate) fn resume(&mut self) {
+        if self.mode == Latency::Every {
+            self.last = Instant::now();
+        }
+    }
+
     /// Runs one operation.
     #[inline(always)]
     pub(crate) fn time<T>(&mut self, operation: impl FnOnce() -> T) -> T {

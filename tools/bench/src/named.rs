@@ -106,6 +106,7 @@ fn header(bench: &mut Bench) -> Result<String, String> {
          Keys:       {key:.0} bytes each\n\
          Values:     {value} bytes each\n\
          Entries:    {}\n\
+         Draw:       {}\n\
          RawSize:    {:.1} MB\n\
          Pool:       {}, {:.1} MB\n\
          Survives:   {}; {}\n\
@@ -114,6 +115,7 @@ fn header(bench: &mut Bench) -> Result<String, String> {
          ------------------------------------------------",
         env!("CARGO_PKG_VERSION"),
         config.num,
+        config.draw_shown(),
         config.raw_bytes() as f64 / 1_048_576.0,
         properties.pm,
         properties.pm_capacity as f64 / 1_048_576.0,

@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 use strandline::Db;
 
 use crate::config::Config;
+use crate::data::draw::{Draw, Draws};
 use crate::data::order::{Order, Share};
+use crate::data::rng::Rng;
 use crate::data::values::{Source, Values};
 use crate::meter::{Meter, Readings};
+use crate::pace::Pace;
 
 /// Operations between two looks whether to stop.
 const CHECK: u64 = 64;
+/// Longest sleep between two looks whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A thread of a benchmark.
 pub(crate) struct Worker<'a> {
@@ -64,6 +69,8 @@ pub(crate) struct Tally {
     pub bytes_written: u64,
     pub reads: u64,
     pub found: u64,
+    /// How keys were drawn, if they were.
+    pub draw: Option<String>,
     pub began: Instant,
     pub ended: Instant,
     pub cpu_seconds: f64,
@@ -101,6 +108,7 @@ impl<'a> Worker<'a> {
             bytes_written: 0,
             reads: 0,
             found: 0,
+            draw: None,
             began: now,
             ended: now,
             cpu_seconds: 0.0,
@@ -140,9 +148,22 @@ impl<'a> Worker<'a> {
         self.source.values(self.tid, self.config.marking())
     }
 
-    /// Random key numbers, with replacement.
-    pub(crate) fn random(&self, salt: u64) -> Order {
-        Order::random(self.config.num, self.seed(salt))
+    /// Random key numbers, with replacement, each as often as any other.
+    pub(crate) fn random(&mut self, salt: u64) -> Order {
+        Order::Drawn(self.draws(Draw::Uniform, self.config.num, salt))
+    }
+
+    /// Key numbers below `bound`, with replacement, as `--draw` says.
+    pub(crate) fn drawn(&mut self, bound: u64, salt: u64) -> Order {
+        Order::Drawn(self.draws(self.config.draw, bound, salt))
+    }
+
+    /// Key numbers below `bound`, with replacement.
+    pub(crate) fn draws(&mut self, draw: Draw, bound: u64, salt: u64) -> Draws {
+        let rng = Rng::new(self.seed(salt));
+        let draws = Draws::skewed(draw, self.config.skew, bound, rng);
+        self.tally.draw = Some(draws.to_string());
+        draws
     }
 
     /// So many operations, or as long as `--duration` says.
@@ -178,6 +199,23 @@ impl<'a> Worker<'a> {
         !self.signals.stop.load(Relaxed) && limit.until.is_none_or(|until| Instant::now() < until)
     }
 
+    /// Waits until what takes `cost` of the pace may go, or the benchmark ends.
+    pub(crate) fn keep(&mut self, pace: &Pace, cost: f64, limit: &mut LoopLimit) {
+        let turn = pace.turn(cost);
+        let ends = limit.until.map_or(turn, |until| until.min(turn));
+        while let Some(left) =
+            ends.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
+            if self.signals.stop.load(Relaxed) {
+                break;
+            }
+            std::thread::sleep(left.min(LOOK));
+            // Operations are few: the end is not to wait for more of them.
+            limit.check = 0;
+        }
+        self.meter.resume();
+    }
+
     /// For the thread aside: whether the others still work.
     #[inline]
     pub(crate) fn has_company(&self) -> bool {
@@ -187,7 +225,7 @@ impl<'a> Worker<'a> {
     /// Checks a value that was read under key `number`.
     #[inline]
     pub(crate) fn check(&self, number: u64, value: &[u8]) -> Result<(), String> {
-        if value.len() != self.config.value_size {
+        if !self.config.fits(value.len()) {
             return Err(format!(
                 "key {number}: a value of {} bytes, not {}; a store that was filled otherwise?",
                 value.len(),

@@ -59,8 +59,8 @@ $B --report --write-docs
 gets where data exceeds it. `--into` names a file that figures are added to, so that parts can be run one after the other,
 and again; each part takes less than an hour, and half of that with only one of the `--values`. `--seconds`, `--duration`
 (of overwrites) and `--runs` scale the time, `--values` and `--rivals` choose what runs, and `--quick` looks whether all
-works. `--values=16K,64K` are long values. `--filling=random` has values that do not compress, and `--draw=zipf` draws a few
-keys most of the time; with either a row is another one and says so, beside those without. `--cgroup=DIR` names a control
+works. `--values=16K,64K` are long values. `--filling=random` has values that do not compress, and `--draw=zipf` or `hot-set` draws a
+few keys most of the time; with either a row is another one and says so, beside those without. `--cgroup=DIR` names a control
 group of memory in which each run gets its own; give that a limit to hold pages of files, too. `--write-docs` writes the groups that were measured and leaves the others as they are.
 
 Values apart from their keys, on this engine and on RocksDB, are rivals that run where they are named; so are benchmarks of

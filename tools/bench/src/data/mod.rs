@@ -4,5 +4,7 @@ pub use base::random as rng;
 
 pub mod draw;
 pub mod keys;
+pub(crate) mod models;
 pub mod order;
 pub(crate) mod values;
+mod zipf;

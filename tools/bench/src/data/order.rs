@@ -1,5 +1,6 @@
 //! Orders in which key numbers come.
 
+use super::draw::{Draw, Draws};
 use super::rng::{Rng, mix};
 
 /// Yields key numbers below a bound, without end.
@@ -12,13 +13,8 @@ pub enum Order {
         /// The next one.
         next: u64,
     },
-    /// Any, with replacement, as db_bench draws them.
-    Random {
-        /// Numbers are below this.
-        bound: u64,
-        /// Where they come from.
-        rng: Rng,
-    },
+    /// Any, with replacement.
+    Drawn(Draws),
     /// Each once, in random order, then the same again; with a `share`, only those of one of several.
     Permuted {
         /// The order of all.
@@ -55,9 +51,9 @@ impl Order {
         Order::Sequential { bound: bound.max(1), next: 0 }
     }
 
-    /// See [`Order::Random`].
+    /// Any, all as often, as db_bench draws them.
     pub fn random(bound: u64, seed: u64) -> Order {
-        Order::Random { bound: bound.max(1), rng: Rng::new(seed) }
+        Order::Drawn(Draws::new(Draw::Uniform, bound.max(1), Rng::new(seed)))
     }
 
     /// See [`Order::Permuted`].
@@ -77,7 +73,7 @@ impl Order {
     pub fn next(&mut self) -> u64 {
         match self {
             Order::Sequential { bound, next } => advance(next, *bound),
-            Order::Random { bound, rng } => rng.below(*bound),
+            Order::Drawn(draws) => draws.draw(),
             Order::Permuted { permutation, next, share } => {
                 let turn = advance(next, share.len(permutation.bound).max(1));
                 permutation.at((share.no + turn * share.of) % permutation.bound)

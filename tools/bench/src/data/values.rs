@@ -75,7 +75,13 @@ impl Values<'_> {
     /// The next value, for key `number`.
     #[inline]
     pub(crate) fn next(&mut self, number: u64) -> &[u8] {
-        let (buffer, size) = (&self.source.buffer, self.source.size);
+        self.sized(number, self.source.size)
+    }
+
+    /// The next value, of `size` bytes, which the buffer has.
+    #[inline]
+    pub(crate) fn sized(&mut self, number: u64, size: usize) -> &[u8] {
+        let buffer = &self.source.buffer;
         if self.at + size > buffer.len() {
             self.at = 0;
         }

@@ -1,11 +1,14 @@
 //! The command line of benchmarks, parsed. The options of the engine are flags, too.
 
+mod mix;
 mod rocksdb;
 mod table;
 
 use strandline::{OPTIONS, Options, PmSource};
 
 use crate::config::Config;
+use crate::data::draw::Draw;
+pub(crate) use mix::{MIX, MIX_FLAGS, MIXES};
 pub(crate) use rocksdb::MAPPED;
 use table::{BOOLEAN, boolean};
 pub(crate) use table::{FLAGS, Flag, OPTION, OPTION_TAKES, PRESET};
@@ -15,7 +18,7 @@ pub(crate) type Unknown = Vec<String>;
 
 /// The flags that are not options of the engine.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
-    FLAGS.iter().chain(MAPPED)
+    FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED)
 }
 
 /// Parses `--flag=value`, `--flag value`, `-flag=value`, and `--flag` or `--noflag` where it takes true or
@@ -79,7 +82,7 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
     Ok((config, unknown))
 }
 
-/// Sets what was given: a preset first, wherever it stands, so that other flags override it.
+/// Sets what was given: a preset and a mix first, wherever they stand, so that other flags override it.
 fn set_all(config: &mut Config) -> Result<(), String> {
     let given = config.given.clone();
     let (presets, others): (Vec<_>, Vec<_>) = given.iter().partition(|(name, _)| name == PRESET);
@@ -88,7 +91,22 @@ fn set_all(config: &mut Config) -> Result<(), String> {
             .map_err(|error| format!("--{PRESET}={name}: {}", error.context()))?;
         config.engine = options.inspect(config.engine.inspect);
     }
+    let (mixes, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(name, _)| name == MIX);
+    for (_, name) in mixes {
+        let named = mix::named(name)?;
+        named.flags.iter().try_for_each(|(name, value)| set(config, name, value))?;
+        config.mix.name = Some(named.name);
+    }
     others.into_iter().try_for_each(|(name, value)| set(config, name, value))?;
+    check_skew(config)?;
+    if config.runs("mixgraph") {
+        config.mix.check(config.num)?;
+        if config.verify && config.mix.ratios.merge > 0.0 {
+            return Err("--verify: merges of mixgraph change values so that they tell their key no more; leave out \
+                        one, or give --mix_merge_ratio=0"
+                .into());
+        }
+    }
     if let Some(threads) = config.jobs.threads() {
         let text = threads.to_string();
         config
@@ -104,10 +122,25 @@ fn set_all(config: &mut Config) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a skew that nothing draws by.
+fn check_skew(config: &Config) -> Result<(), String> {
+    let wanted =
+        [("zipf_exponent", Draw::Zipf), ("hot_keys", Draw::HotSet), ("hot_reads", Draw::HotSet)];
+    for (name, draw) in wanted {
+        if config.draw != draw && config.given.iter().any(|(given, _)| given == name) {
+            return Err(format!(
+                "--{name}: only with --draw={}; add that, or leave it out",
+                draw.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What the flag or option called `name` takes, if there is one.
 fn takes(name: &str) -> Option<&'static str> {
     let flag = all().find(|flag| flag.name == name).map(|flag| flag.takes);
-    flag.or_else(|| (name == PRESET).then_some("name"))
+    flag.or_else(|| [PRESET, MIX].contains(&name).then_some("name"))
         .or_else(|| (name == OPTION).then_some(OPTION_TAKES))
         .or_else(|| OPTIONS.iter().find(|row| row.name == name).map(|row| row.unit))
 }
@@ -193,6 +226,72 @@ mod tests {
             assert_eq!(engine(&[nothing]), engine(&[]), "{nothing}");
         }
         assert_eq!(parsed(&["--compression_ratio=0.25"]).expect("flags").0.compression_ratio, 0.25);
+    }
+
+    #[test]
+    fn draws_have_a_skew_of_their_own_and_no_other() {
+        let (config, _) = parsed(&["--zipf_exponent=1.2", "--draw=zipf"]).expect("flags");
+        assert_eq!((config.draw, config.skew.exponent), (Draw::Zipf, 1.2));
+        let set = ["--draw=hot-set", "--hot-keys=0.01", "--hot_reads", "1"];
+        let (config, _) = parsed(&set).expect("flags");
+        let skew = (config.skew.hot_keys, config.skew.hot_reads);
+        assert_eq!((config.draw, skew), (Draw::HotSet, (0.01, 1.0)));
+        for wrong in ["--draw=latest", "--zipf_exponent=0", "--zipf_exponent=NaN", "--hot_keys=0"] {
+            assert!(parsed(&["--draw=zipf", wrong]).is_err(), "{wrong}");
+        }
+        for (flag, draw) in [("--zipf_exponent=1.2", "zipf"), ("--hot_keys=0.5", "hot-set")] {
+            let error = parsed(&[flag]).expect_err("nothing draws by it");
+            let named = flag.split('=').next().expect("a name");
+            assert!(error.starts_with(named) && error.contains(draw), "{error}");
+        }
+    }
+
+    #[test]
+    fn flags_of_mixgraph_are_those_of_db_bench() {
+        // What RocksDB's wiki and others give, but for what concerns the store.
+        let args = "-key_dist_a=0.002312 -key_dist_b=0.3467 -keyrange_dist_a=14.18 -keyrange_dist_b=-2.917 \
+                    -keyrange_dist_c=0.0164 -keyrange_dist_d=-0.08082 -keyrange_num=30 -value_k=0.2615 -value_sigma=25.45 \
+                    -value_theta=1 -iter_k=2.517 -iter_sigma=14.236 -iter_theta=2 -mix_get_ratio=0.83 -mix_put_ratio=0.14 \
+                    -mix_seek_ratio=0.03 -mix_max_scan_len=100 -mix_max_value_size=2048 -sine_mix_rate=true \
+                    -sine_mix_rate_interval_milliseconds=5000 -sine_mix_rate_noise=0.3 -sine_a=350 -sine_b=0.0105 -sine_c=4 \
+                    -sine_d=50000 -sine_write_rate -sine_write_rate_interval_milliseconds=20 -benchmarks=mixgraph";
+        let args: Vec<&str> = args.split_whitespace().collect();
+        let (config, unknown) = parsed(&args).expect("flags");
+        assert_eq!(unknown, Unknown::new());
+        let mix = &config.mix;
+        assert_eq!((mix.keys.b, mix.ranges.d, mix.range_count), (0.3467, -0.08082, 30));
+        assert_eq!((mix.values.theta, mix.scans.theta, mix.value_max), (1.0, 2.0, 2048));
+        assert_eq!((mix.paced, mix.steps.interval.as_millis(), mix.steps.noise), (true, 5000, 0.3));
+        let wave = (config.wave.a, config.wave.b, config.wave.c, config.wave.d);
+        assert_eq!(wave, (350.0, 0.0105, 4.0, 50_000.0));
+        assert!(config.write_paced && config.write_steps.interval.as_millis() == 20);
+        for wrong in
+            ["--mix_get_ratio=-1", "--keyrange_num=0", "--sine_mix_rate_noise=2", "--value_k=inf"]
+        {
+            let error = parsed(&[wrong]).expect_err(wrong);
+            assert!(error.starts_with(wrong) && error.contains("expected"), "{error}");
+        }
+    }
+
+    #[test]
+    fn mixes_are_known_by_name_and_overridden_by_flags() {
+        let mix = |args: &[&str]| parsed(args).map(|(config, _)| config);
+        for named in MIXES {
+            let config = mix(&["--benchmarks=mixgraph", "--mix", named.name]).expect(named.name);
+            assert_eq!(config.mix.name, Some(named.name));
+            let ratios = config.mix.ratios;
+            let sum = ratios.get + ratios.put + ratios.seek + ratios.delete + ratios.merge;
+            // Rare kinds have no figure.
+            assert!((sum - 1.0).abs() < 0.001, "{}: {sum}", named.name);
+        }
+        let config = mix(&["--key_size=20", "--mix=zippydb", "--mix_put_ratio=9"]).expect("flags");
+        assert_eq!((config.key_size, config.value_size, config.mix.ratios.put), (20, 43, 9.0));
+        let error = mix(&["--mix=tao"]).expect_err("no mix");
+        assert!(error.contains("udb, zippydb, up2x"), "{error}");
+        let merges = ["--benchmarks=mixgraph", "--mix=up2x", "--verify"];
+        assert!(mix(&merges).expect_err("values change").contains("--mix_merge_ratio=0"));
+        let nothing = ["--benchmarks=mixgraph", "--mix_get_ratio=0"];
+        assert!(mix(&nothing).is_err() && mix(&nothing[1..]).is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use strandline::parse_size;
 
 use crate::config::{Config, Latency};
+use crate::data::draw::Draw;
 use crate::data::keys::Form;
 
 /// One flag.
@@ -223,9 +224,39 @@ pub(crate) const FLAGS: &[Flag] = &[
         },
     },
     Flag {
+        name: "draw",
+        takes: "uniform, zipf or hot-set",
+        doc: "How keys of reads, overwrites, updates and merges are drawn: all alike, by Zipf's law, or most of them from \
+              a hot set. Hot keys lie all over the store. Fills and deletes are uniform [uniform].",
+        set: |config, text| put(&mut config.draw, Draw::named(text)),
+    },
+    Flag {
+        name: "zipf_exponent",
+        takes: "a number above 0, to 10",
+        doc: "The exponent of Zipf's law, with --draw=zipf [0.99].",
+        set: |config, text| {
+            let exponent = number(text).filter(|exponent| *exponent > 0.0 && *exponent <= 10.0);
+            put(&mut config.skew.exponent, exponent)
+        },
+    },
+    Flag {
+        name: "hot_keys",
+        takes: "a share above 0, to 1",
+        doc: "The share of keys in the hot set, with --draw=hot-set [0.2].",
+        set: |config, text| {
+            put(&mut config.skew.hot_keys, share(text).filter(|share| *share > 0.0))
+        },
+    },
+    Flag {
+        name: "hot_reads",
+        takes: "a share, 0 to 1",
+        doc: "The share of draws that go to the hot set, with --draw=hot-set [0.8].",
+        set: |config, text| put(&mut config.skew.hot_reads, share(text)),
+    },
+    Flag {
         name: "unique",
         takes: BOOLEAN,
-        doc: "Random writes take each key once rather than draw with replacement [false].",
+        doc: "Random writes take each key once, whatever draw says, rather than draw with replacement [false].",
         set: |config, text| put(&mut config.unique, boolean(text)),
     },
     Flag {
@@ -299,7 +330,15 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn positive(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+fn share(text: &str) -> Option<f64> {
+    number(text).filter(|share| (0.0..=1.0).contains(share))
+}
+
+pub(super) fn positive(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
@@ -315,6 +354,6 @@ fn interval(text: &str) -> Option<Option<f64>> {
     (0.0..=86_400.0).contains(&seconds).then(|| (seconds > 0.0).then(|| seconds.max(0.1)))
 }
 
-fn size(text: &str) -> Option<usize> {
+pub(super) fn size(text: &str) -> Option<usize> {
     parse_size(text).filter(|size| *size <= 1 << 30).map(|size| size as usize)
 }

@@ -35,6 +35,7 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("batch_size", json!(config.batch_size)),
         ("reads", json!(outcome.reads)),
         ("found", json!(outcome.found)),
+        ("draw", json!(outcome.draw)),
         ("cpu_us_per_op", json!(per_op(outcome, outcome.cpu_seconds * 1e6))),
         ("thread_cpu_us_per_op", json!(per_op(outcome, outcome.thread_cpu_seconds * 1e6))),
         ("media_per_user_byte", json!(per_user_byte(outcome, outcome.written.pm))),

@@ -8,7 +8,10 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     let message = Some(outcome.message.clone()).filter(|message| !message.is_empty());
     // db_bench's line, unless a model makes it slower; what DRAM stands for is told in the head.
     let basis = outcome.has_model().then(|| format!("[{}]", outcome.basis()));
-    let extra: Vec<String> = [rate, message, basis].into_iter().flatten().collect();
+    // db_bench draws uniformly where it is not told.
+    let draw = outcome.draw.as_ref().filter(|draw| *draw != "uniform");
+    let draw = draw.map(|draw| format!("[{draw}]"));
+    let extra: Vec<String> = [rate, message, draw, basis].into_iter().flatten().collect();
     format!(
         "{:<12} : {:11.3} micros/op {:.0} ops/sec {:.3} seconds {} operations;{}{}",
         outcome.name,
@@ -48,5 +51,9 @@ mod tests {
         assert!(line(&outcome).ends_with("operations;  230.5 MB/s (7 of 9 found)"));
         outcome.bytes = None;
         assert!(line(&outcome).ends_with("operations; (7 of 9 found)"));
+        outcome.draw = Some("uniform".into());
+        assert!(line(&outcome).ends_with("operations; (7 of 9 found)"));
+        outcome.draw = Some("zipf 0.99".into());
+        assert!(line(&outcome).ends_with("(7 of 9 found) [zipf 0.99]"));
     }
 }

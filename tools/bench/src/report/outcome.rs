@@ -55,6 +55,8 @@ pub(crate) struct Outcome {
     /// Reads that were made, and those that found something.
     pub reads: u64,
     pub found: u64,
+    /// How keys were drawn, if they were.
+    pub draw: Option<String>,
     /// What stands behind the figures, as db_bench has it.
     pub message: String,
     /// Nanoseconds per operation, or per batch.

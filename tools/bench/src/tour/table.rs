@@ -3,6 +3,7 @@
 use strandline::{MemoryPages, Properties};
 
 use crate::bench::Bench;
+use crate::data::draw::Draw;
 use crate::machine::about::about;
 use crate::report::outcome::Outcome;
 use crate::report::sparkline::sparkline;
@@ -34,8 +35,9 @@ pub(super) fn head(bench: &Bench, properties: &Properties, pages: MemoryPages) -
             ),
         ),
     ];
+    let drawn = (config.draw != Draw::Uniform).then(|| ("keys drawn", config.draw_shown()));
     let mut text = String::from("strandline bench: a store from empty to killed and recovered\n\n");
-    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in rows.iter().chain(&drawn).filter(|(_, value)| !value.is_empty()) {
         text += &format!("  {name:<15} {value}\n");
     }
     text + "\n" + &heads()

@@ -4,7 +4,6 @@ use strandline::{Db, ErrorKind, Keyspace, ReadOptions};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
-use crate::data::order::Order;
 use crate::operators::number;
 use crate::words::told;
 use crate::worker::Worker;
@@ -32,7 +31,7 @@ pub(super) fn mergerandom(bench: &mut Bench) -> Result<Done, String> {
 fn merge(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key) = (worker.config.keys(), Vec::new());
     let bound = worker.config.merge_keys.unwrap_or(worker.config.num);
-    let mut order = Order::random(bound, worker.seed(12));
+    let mut order = worker.drawn(bound, 12);
     let (mut limit, keyspace) = (worker.limit(worker.config.writes()), keyspace(worker.db)?);
     while worker.goes_on(&mut limit) {
         keys.write(order.next(), &mut key);

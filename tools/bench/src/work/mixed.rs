@@ -31,7 +31,7 @@ fn read_beside(bench: &mut Bench, name: &str, aside: Aside) -> Result<Done, Stri
 
 fn write_aside(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
-    let (mut order, keyspace) = (worker.random(7), worker.db.default_keyspace());
+    let (mut order, keyspace) = (worker.drawn(worker.config.num, 7), worker.db.default_keyspace());
     while worker.has_company() {
         let number = order.next();
         keys.write(number, &mut key);
@@ -53,7 +53,7 @@ pub(super) fn updaterandom(bench: &mut Bench) -> Result<Done, String> {
 
 fn update(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key, mut there) = (worker.config.keys(), Vec::new(), Vec::new());
-    let (mut order, mut values) = (worker.random(10), worker.values());
+    let (mut order, mut values) = (worker.drawn(worker.config.num, 10), worker.values());
     let (mut limit, keyspace) =
         (worker.limit(worker.config.writes()), worker.db.default_keyspace());
     while worker.goes_on(&mut limit) {
@@ -88,7 +88,7 @@ pub(super) fn readrandomwriterandom(bench: &mut Bench) -> Result<Done, String> {
 
 fn read_and_write(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key, mut value) = (worker.config.keys(), Vec::new(), Vec::new());
-    let (mut order, mut values) = (worker.random(8), worker.values());
+    let (mut order, mut values) = (worker.drawn(worker.config.num, 8), worker.values());
     let (mut dice, mut limit) = (Rng::new(worker.seed(9)), worker.limit(worker.config.reads()));
     let (keyspace, percent) =
         (worker.db.default_keyspace(), u64::from(worker.config.readwritepercent));

@@ -8,6 +8,7 @@ mod keyspaces;
 pub(crate) mod machine;
 mod merge;
 mod mixed;
+mod mixgraph;
 mod overwrite_full;
 mod queue;
 mod ranges;
@@ -127,6 +128,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         AsIs,
         mixed::readrandomwriterandom,
         "get and put random keys in one loop",
+    ),
+    benchmark(
+        "mixgraph",
+        AsIs,
+        mixgraph::mixgraph,
+        "get, put, seek, delete and merge in one loop, by models of services; see --mix",
     ),
     benchmark(
         "queue",

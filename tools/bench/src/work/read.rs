@@ -39,7 +39,8 @@ fn run(bench: &mut Bench, name: &str, wanted: Wanted) -> Result<Done, String> {
 /// Gets random keys.
 pub(super) fn get_random(worker: &mut Worker<'_>, wanted: Wanted) -> Result<(), String> {
     let (keys, mut key, mut value) = (worker.config.keys(), Vec::new(), Vec::new());
-    let (mut order, mut limit) = (worker.random(5), worker.limit(worker.config.reads()));
+    let (mut order, mut limit) =
+        (worker.drawn(worker.config.num, 5), worker.limit(worker.config.reads()));
     let keyspace = worker.db.default_keyspace();
     while worker.goes_on(&mut limit) {
         let number = order.next();
@@ -63,7 +64,8 @@ pub(super) fn get_random(worker: &mut Worker<'_>, wanted: Wanted) -> Result<(), 
 /// Gets random keys, `batch_size` of them at once.
 fn multi_get_random(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, size) = (worker.config.keys(), worker.config.batch_size);
-    let (mut order, mut limit) = (worker.random(5), worker.limit(worker.config.reads()));
+    let (mut order, mut limit) =
+        (worker.drawn(worker.config.num, 5), worker.limit(worker.config.reads()));
     let (mut numbers, mut batch) = (Vec::new(), vec![Vec::new(); size]);
     let keyspace = worker.db.default_keyspace();
     while worker.goes_on(&mut limit) {

@@ -100,7 +100,7 @@ fn ordered(last: &mut Vec<u8>, key: &[u8], way: Way) -> Result<(), String> {
 fn visit(worker: &mut Worker<'_>, iter: &Cursor) -> Result<(), String> {
     let key = iter.key().unwrap_or_default();
     let value = iter.value().map_err(told)?.unwrap_or_default();
-    if value.len() != worker.config.value_size {
+    if !worker.config.fits(value.len()) {
         return Err(format!("a value of {} bytes, not {}", value.len(), worker.config.value_size));
     }
     std::hint::black_box((key.first(), value.first()));
@@ -111,7 +111,8 @@ fn visit(worker: &mut Worker<'_>, iter: &Cursor) -> Result<(), String> {
 /// Seeks random keys, with a new iterator each, so that each sees what is newest.
 fn seek_random(worker: &mut Worker<'_>) -> Result<(), String> {
     let (keys, mut key) = (worker.config.keys(), Vec::new());
-    let (mut order, mut limit) = (worker.random(6), worker.limit(worker.config.reads()));
+    let (mut order, mut limit) =
+        (worker.drawn(worker.config.num, 6), worker.limit(worker.config.reads()));
     let (keyspace, options) = (worker.db.default_keyspace(), ReadOptions::default());
     let nexts = worker.config.seek_nexts;
     while worker.goes_on(&mut limit) {

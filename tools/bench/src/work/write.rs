@@ -4,7 +4,9 @@ use strandline::{Batch, WalSync};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
+use crate::data::draw::Draw;
 use crate::data::order::Order;
+use crate::pace::Pace;
 use crate::words::told;
 use crate::worker::{LoopLimit, Worker};
 
@@ -54,7 +56,7 @@ pub(super) fn fillbatch(bench: &mut Bench) -> Result<Done, String> {
 }
 
 pub(super) fn fillrandom(bench: &mut Bench) -> Result<Done, String> {
-    run(bench, "fillrandom", Change::Put, &|worker| random(worker, 1))
+    run(bench, "fillrandom", Change::Put, &|worker| random(worker, Draw::Uniform, 1))
 }
 
 pub(super) fn filluniquerandom(bench: &mut Bench) -> Result<Done, String> {
@@ -66,7 +68,7 @@ pub(super) fn filluniquerandom(bench: &mut Bench) -> Result<Done, String> {
 }
 
 pub(super) fn overwrite(bench: &mut Bench) -> Result<Done, String> {
-    run(bench, "overwrite", Change::Put, &|worker| random(worker, 3))
+    run(bench, "overwrite", Change::Put, &|worker| random(worker, worker.config.draw, 3))
 }
 
 pub(super) fn deleteseq(bench: &mut Bench) -> Result<Done, String> {
@@ -76,29 +78,33 @@ pub(super) fn deleteseq(bench: &mut Bench) -> Result<Done, String> {
 }
 
 pub(super) fn deleterandom(bench: &mut Bench) -> Result<Done, String> {
-    run(bench, "deleterandom", Change::Delete, &|worker| random(worker, 4))
+    run(bench, "deleterandom", Change::Delete, &|worker| random(worker, Draw::Uniform, 4))
 }
 
-fn random(worker: &Worker<'_>, salt: u64) -> (Order, LoopLimit) {
+fn random(worker: &mut Worker<'_>, draw: Draw, salt: u64) -> (Order, LoopLimit) {
     let order = if worker.config.unique {
         Order::permuted(worker.config.num, worker.seed(salt))
     } else {
-        worker.random(salt)
+        Order::Drawn(worker.draws(draw, worker.config.num, salt))
     };
     (order, worker.limit(worker.config.writes()))
 }
 
 /// Chooses the keys of a thread and when it ends.
-type KeyPlan<'p> = dyn Fn(&Worker<'_>) -> (Order, LoopLimit) + Sync + 'p;
+type KeyPlan<'p> = dyn Fn(&mut Worker<'_>) -> (Order, LoopLimit) + Sync + 'p;
 
 fn run(bench: &mut Bench, name: &str, change: Change, plan: &KeyPlan<'_>) -> Result<Done, String> {
-    let crew = Crew { threads: bench.config.threads, aside: None };
+    let config = &bench.config;
+    let crew = Crew { threads: config.threads, aside: None };
+    let paced = config.write_paced && change == Change::Put;
+    let pace = paced.then(|| Pace::new(config.wave, config.write_steps));
     let mut outcome = bench.measure(name, crew, &|worker| {
         let (order, limit) = plan(worker);
+        let writes = Writes { change, order, limit, pace: pace.as_ref() };
         if worker.config.batch_size > 1 {
-            in_batches(worker, change, order, limit)
+            in_batches(worker, writes)
         } else {
-            one_by_one(worker, change, order, limit)
+            one_by_one(worker, writes)
         }
     })?;
     if change == Change::Delete {
@@ -107,17 +113,24 @@ fn run(bench: &mut Bench, name: &str, change: Change, plan: &KeyPlan<'_>) -> Res
     Ok(outcome.into())
 }
 
-fn one_by_one(
-    worker: &mut Worker<'_>,
+/// What a thread writes, until when, and at which pace if it has one.
+struct Writes<'p> {
     change: Change,
-    mut order: Order,
-    mut limit: LoopLimit,
-) -> Result<(), String> {
+    order: Order,
+    limit: LoopLimit,
+    pace: Option<&'p Pace>,
+}
+
+fn one_by_one(worker: &mut Worker<'_>, writes: Writes<'_>) -> Result<(), String> {
+    let Writes { change, mut order, mut limit, pace } = writes;
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let keyspace = worker.db.default_keyspace();
     while worker.goes_on(&mut limit) {
         let number = order.next();
         keys.write(number, &mut key);
+        if let Some(pace) = pace {
+            worker.keep(pace, (key.len() + worker.config.value_size) as f64, &mut limit);
+        }
         let (done, bytes) = match change {
             Change::Put => {
                 let value = values.next(number);
@@ -132,17 +145,17 @@ fn one_by_one(
     Ok(())
 }
 
-fn in_batches(
-    worker: &mut Worker<'_>,
-    change: Change,
-    mut order: Order,
-    mut limit: LoopLimit,
-) -> Result<(), String> {
+fn in_batches(worker: &mut Worker<'_>, writes: Writes<'_>) -> Result<(), String> {
+    let Writes { change, mut order, mut limit, pace } = writes;
     let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
     let (keyspace, mut batch) = (worker.db.default_keyspace(), Batch::new());
     let (db, size) = (worker.db, worker.config.batch_size);
     while worker.goes_on(&mut limit) {
         let size = size.min(usize::try_from(limit.left(worker.tally.ops)).unwrap_or(size));
+        if let Some(pace) = pace {
+            let bytes = size * (worker.config.key_size + worker.config.value_size);
+            worker.keep(pace, bytes as f64, &mut limit);
+        }
         let done = worker.meter.time(|| {
             batch.clear();
             for _ in 0..size {

@@ -17,3 +17,4 @@ mod records;
 mod rocksdb;
 mod store;
 mod values;
+mod workloads;
