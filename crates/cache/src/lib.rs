@@ -35,7 +35,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use located::{Directory, Located, Location};
+pub use located::{Directory, DirectorySize, Located, Location};
 use shard::{Evicted, Shard};
 pub use shelf::Shelf;
 use striped::StripedCount;
@@ -82,7 +82,7 @@ pub struct Victim<K, V> {
     pub key: K,
     /// Itself; no one else holds it.
     pub value: Arc<V>,
-    /// Where it was last: [`Place::Main`] if it was used after it came.
+    /// Where it was last: [`Place::Main`] if it was used after it came, or came there.
     pub place: Place,
 }
 

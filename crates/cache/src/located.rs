@@ -32,6 +32,17 @@ pub struct Located<K> {
     pub uses: u8,
 }
 
+/// How much a directory has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectorySize {
+    /// Values.
+    pub values: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Places for values; they stay when values go.
+    pub places: u64,
+}
+
 /// Locations by key.
 pub struct Directory<K: Key> {
     numbers: HashMap<ByHash<K>, u32, BuildHasherDefault<Passed>>,
@@ -64,7 +75,7 @@ impl<K: Key> Default for Directory<K> {
 }
 
 impl<K: Key> Directory<K> {
-    /// Bytes of DRAM for each value, about.
+    /// Bytes of DRAM for each place, about.
     pub const OVERHEAD: u64 = ((size_of::<(ByHash<K>, u32)>() + 1) * 16 / 11
         + size_of::<Located<K>>() * 4 / 3
         + 4 * size_of::<u32>()
@@ -80,9 +91,10 @@ impl<K: Key> Directory<K> {
         self.numbers.is_empty()
     }
 
-    /// Their bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// How much is here.
+    pub fn size(&self) -> DirectorySize {
+        let places = self.members.len() as u64;
+        DirectorySize { values: self.len() as u64, bytes: self.bytes, places }
     }
 
     /// The value of `key` and where it lies; it is used by that.
@@ -283,7 +295,8 @@ mod tests {
                 }
             }
             let bytes = wanted.values().map(|located| u64::from(located.location.len)).sum::<u64>();
-            assert_eq!((directory.len(), directory.bytes()), (wanted.len(), bytes));
+            let size = directory.size();
+            assert_eq!((size.values, size.bytes), (wanted.len() as u64, bytes));
             assert_eq!(directory.is_empty(), wanted.is_empty());
         }
         (0..9).for_each(|region| directory.leave(region));

@@ -4,7 +4,7 @@ mod common;
 
 use common::TempDir;
 use pmem::in_fork;
-use strandline::{Batch, Db, ErrorKind, Options, PmSource, ReadOptions};
+use strandline::{Batch, CachePolicy, Db, ErrorKind, Options, PmSource, ReadOptions};
 
 fn options(pm: &PmSource) -> Options {
     Options::default().pm(pm.clone()).pm_size(4 << 20)
@@ -79,4 +79,35 @@ fn a_fork_may_open_a_store_of_its_own() {
     assert!(in_fork(child));
     let own = Db::open(dir.join("child"), options(&PmSource::Auto)).expect("open");
     assert_eq!(own.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+}
+
+/// A cursor that was open at the fork goes on in the child, and what it reads must not go to the memory of both.
+#[test]
+fn a_cursor_in_a_fork_writes_nothing_to_the_cache_of_its_parent() {
+    let dir = TempDir::new("fork-cursor");
+    let options = options(&PmSource::Auto)
+        .pm_size(8 << 20)
+        .zone_size(32 << 10)
+        .memtable_bytes(64 << 10)
+        .table_bytes(64 << 10)
+        .block_cache(64 << 10)
+        .pm_cache(40)
+        .pm_cache_policy(CachePolicy::PmFirst)
+        .background_threads(0);
+    let db = Db::open(dir.path(), options).expect("open");
+    (0..3000_u32).for_each(|i| db.put(i.to_be_bytes(), [7; 500]).expect("put"));
+    db.compact().expect("compact");
+    let mut cursor = db.default_keyspace().cursor(&ReadOptions::default()).expect("cursor");
+    cursor.seek_to_first().expect("first");
+    let pool = || std::fs::read(dir.join("pool")).expect("read");
+    let before = pool();
+    let child = || {
+        let mut count = 0;
+        while cursor.valid() && cursor.next().is_ok() {
+            count += 1;
+        }
+        count > 1000
+    };
+    assert!(in_fork(child));
+    assert!(pool() == before, "the child wrote");
 }

@@ -157,9 +157,16 @@ impl Engine {
         worked
     }
 
+    /// Looks for what the cache had before the open, in every other turn, and in none while space has to be freed: what is found early
+    /// is worth more, but writers must not wait for it.
+    fn warm_cache(&self) -> bool {
+        let Some(cache) = self.pm_cache() else { return false };
+        let is_urgent = self.background.throttle.urgency() > 0;
+        !is_urgent && self.background.warms.fetch_not(Relaxed) && cache.warm_one()
+    }
+
     fn work_somewhere(&self, quantum: usize) -> Result<Worked> {
-        // What the cache had before the open is worth more the earlier it is found; a zone takes less than a millisecond.
-        if self.pm_cache().is_some_and(|cache| cache.warm_one()) {
+        if self.warm_cache() {
             return Ok(Worked::Did);
         }
         let indexes = self.work_on_indexes(quantum);
@@ -173,7 +180,7 @@ impl Engine {
         }
         let indexes = indexes?;
         if (indexes, levels) == (Worked::Idle, Worked::Idle) {
-            if self.look_for_expired() {
+            if self.look_for_expired() || self.pm_cache().is_some_and(|cache| cache.warm_one()) {
                 return Ok(Worked::Did);
             }
             self.give_memory_back();

@@ -12,7 +12,7 @@ pub(crate) mod pm;
 mod store;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use base::checksum::mix;
@@ -55,7 +55,12 @@ impl Key for BlockKey {
 pub(crate) type BlockShelf = Shelf<Block>;
 
 /// What lies below the blocks of stores.
-type CachesBelow = RwLock<HashMap<CacheUser, Weak<PmCache>>>;
+#[derive(Default)]
+struct CachesBelow {
+    by_store: RwLock<HashMap<CacheUser, Weak<PmCache>>>,
+    /// Most have none.
+    are_some: AtomicBool,
+}
 
 /// Blocks of tables in DRAM.
 pub(crate) struct BlockCache {
@@ -128,7 +133,8 @@ impl BlockCache {
 
     /// Blocks of `user` that make room go to `memory` from now on.
     fn send_victims(&self, user: CacheUser, memory: &Arc<PmCache>) {
-        let mut below = self.below.write().unwrap_or_else(PoisonError::into_inner);
+        let mut below = self.below.by_store.write().unwrap_or_else(PoisonError::into_inner);
+        self.below.are_some.store(true, Relaxed);
         below.retain(|_, memory| memory.strong_count() > 0);
         below.insert(user, Arc::downgrade(memory));
     }
@@ -223,9 +229,12 @@ impl BlockCache {
 
 /// A block that made room goes to the persistent memory of its store.
 fn send(below: &CachesBelow, victim: &Victim<BlockKey, Block>) {
+    if !below.are_some.load(Relaxed) {
+        return;
+    }
     let BlockKey { user, table, offset } = victim.key;
     let memory = {
-        let below = below.read().unwrap_or_else(PoisonError::into_inner);
+        let below = below.by_store.read().unwrap_or_else(PoisonError::into_inner);
         below.get(&user).and_then(Weak::upgrade)
     };
     if let Some(memory) = memory {

@@ -166,19 +166,16 @@ impl StoreCache {
 }
 
 impl PmBelow {
-    /// Charges what leads to persistent memory. Where DRAM has no room for it, persistent memory has less.
+    /// Charges what leads to persistent memory: half of DRAM at most, as the rest is for blocks. If it is more, persistent memory has
+    /// less.
     fn settle(&self) {
         let owed = self.memory.dram_bytes();
         // Another thread does it.
         let Ok(mut charged) = self.charged.try_lock() else { return };
-        if owed > *charged + UNCHARGED {
-            if self.cache.charge(owed - *charged) {
-                *charged = owed;
-            } else {
-                self.memory.give_back(1);
-            }
-        } else if owed + UNCHARGED < *charged {
-            self.cache.discharge(*charged - owed);
+        let is_much = self.memory.dram_bytes_in_use() > (self.cache.budget() / 2).max(UNCHARGED);
+        if is_much {
+            self.memory.give_back(1);
+        } else if owed > *charged + UNCHARGED && self.cache.charge(owed - *charged) {
             *charged = owed;
         }
     }

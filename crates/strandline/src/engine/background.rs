@@ -39,6 +39,8 @@ pub(crate) struct Background {
     pub errors: LastErrors,
     /// The last job failed for want of space.
     pub out_of_space: AtomicBool,
+    /// Whether the next turn begins with what the cache had before the open.
+    pub warms: AtomicBool,
     /// Whose threads do the work.
     pub member: Member,
     /// The thread that answers other processes.
@@ -63,6 +65,7 @@ impl Background {
             rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
+            warms: AtomicBool::new(true),
             member: Member::default(),
             answering: Mutex::default(),
             prefault_to,

@@ -37,19 +37,24 @@ impl Engine {
             let budget = self.budget();
             cache.restrict(budget.kept_from_cache);
             // Before writers have to do it.
-            let free = u64::from(self.media.pool.space().free_zones);
-            if free < budget.cache_low && cache.give_back(budget.cache_low - free) > 0 {
-                self.reclaim();
-            }
+            self.free_zones(budget.cache_low.try_into().unwrap_or(u32::MAX));
         }
     }
 
-    /// Takes zones from the cache until `wanted` are free, as far as it has some that no reader holds.
+    /// Takes zones from the cache until `wanted` are free. One that a reader holds is free once that has left: no other is taken in its
+    /// place.
     fn free_zones(&self, wanted: u32) -> u32 {
         let free = || self.media.pool.space().free_zones;
         if let Some(cache) = self.pm_cache() {
-            while free() < wanted && cache.give_back(1) > 0 {
+            loop {
+                let before = free();
+                if before >= wanted || cache.give_back(1) == 0 {
+                    break;
+                }
                 self.reclaim();
+                if free() <= before {
+                    break;
+                }
             }
         }
         free()
@@ -99,9 +104,15 @@ impl Engine {
         let take = || ExtentHold::take(pool, &self.space.pending_free, len);
         let mut taken = take();
         // A long one needs zones in a row.
-        while taken.is_none() && self.pm_cache().is_some_and(|cache| cache.give_back(1) > 0) {
-            self.reclaim();
-            taken = take();
+        if let Some(cache) = self.pm_cache() {
+            let zone_len = pool.geometry().zone_len();
+            let free = || u64::from(pool.space().free_zones) * zone_len;
+            let kept = u64::from(budget.put_reserve) * zone_len;
+            while taken.is_none() && free() + cache.taken() >= len + kept && cache.give_back(1) > 0
+            {
+                self.reclaim();
+                taken = take();
+            }
         }
         let hold = taken?;
         self.free_zones(budget.put_reserve);

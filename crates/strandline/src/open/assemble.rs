@@ -114,21 +114,25 @@ pub(super) fn assemble(
         own => own.iter().map(|own| TierDir::own((*own).clone())).collect(),
     };
     let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);
-    let cache = || {
+    let cache = || -> Result<StoreCache> {
         let cache = match &means.runtime {
             None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
             Some(runtime) => StoreCache::of(&runtime.memory.cache),
         };
         let Options { pm_cache, pm_cache_policy, .. } = options;
-        let below = || PmCache::new(&media, &pending_free, pm_cache, pm_cache_policy);
         match access {
-            Access::Write if pm_cache > 0 => cache.with_below(below()),
-            _ => cache,
+            Access::Write if pm_cache > 0 => {
+                let below = PmCache::new(&media, &pending_free, pm_cache, pm_cache_policy)?;
+                Ok(cache.with_below(below))
+            }
+            _ => Ok(cache),
         }
     };
     let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
-    let tables =
-        table_dir.map(|own| Tables::new(own, room, cache()).with_memory(pm_rooms).with_tiers(dirs));
+    let tables = match table_dir {
+        Some(own) => Some(Tables::new(own, room, cache()?).with_memory(pm_rooms).with_tiers(dirs)),
+        None => None,
+    };
     let tables = tables.map(Arc::new);
     let hooks = StoreHooks::new(hooks);
     let recovered = recover(RecoveryInput {

@@ -149,6 +149,7 @@ impl Engine {
         self.background.member.leave();
         // Handles may keep its memory. That is not for the others to make up for.
         self.share.iter().for_each(MemoryShare::close);
+        self.pm_cache().into_iter().for_each(|cache| cache.shut());
         let answering =
             self.background.answering.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(answering) = answering
@@ -210,11 +211,12 @@ impl Engine {
         *released
     }
 
-    /// Whether background work has ended, and no call or hold is left.
+    /// Whether background work has ended, no call or hold is left, and no thread of another store writes to the cache.
     fn is_idle(&self) -> bool {
         self.lifetime.stopped.load(SeqCst)
             && self.lifetime.usage.calls.is_zero()
             && self.lifetime.usage.holds.is_zero()
+            && self.pm_cache().is_none_or(|cache| cache.is_unused())
     }
 
     /// Closes all write heads and puts empty Views behind them; tells whether no other View is in use. No call is under way that

@@ -15,8 +15,8 @@ pub enum CachePolicy {
     /// As `DramFirst`, but a block that is found in persistent memory for the second time goes back to DRAM.
     BothWays,
     /// As `BothWays`, but once persistent memory is full only blocks go there that were used again after they were read, or that make room in
-    /// DRAM for the second time. They are no more than look-ups find there, and a few. Blocks of tables that a compaction is about
-    /// to replace do not go there.
+    /// DRAM for the second time. Those that come are no more than look-ups find there, and a few. Blocks of tables that a
+    /// compaction is about to replace do not go there.
     #[default]
     Auto,
 }

@@ -21,7 +21,6 @@ use settings::settings;
 use ssd::{PageCache, SsdModel};
 use sst::WriterOptions;
 pub use sst::{Checksum, Compression, IndexKind};
-
 pub use table::{Row, TABLE};
 pub use text::parse_size;
 pub(crate) use text::{compression_name, compression_named, parse_duration};

@@ -164,13 +164,19 @@ pub const TABLE: &[Row] = &[
         name: "pm_cache",
         unit: "percent, at most 75, pm_tables and pm_values included",
         default: "0",
-        doc: "Share of persistent memory for a cache below block_cache: blocks of tables and values of value files that are on               SSD. What is there is found again after an open, a kill or a power failure. Level 0 has this much less, and               takes it back where it needs to. Of DRAM about 100 bytes for each block come out of block_cache. Not with a               log or ssd=none.",
+        doc: "Share of persistent memory for a cache below block_cache: blocks of tables and values of value files that are on \
+              SSD. What is there is found again after an open, a kill or a power failure. Level 0 has this much less, and \
+              takes it back where it needs to. About 110 bytes of block_cache lead to each block, half of it at most. Not with a \
+              log or ssd=none.",
     },
     Row {
         name: "pm_cache_policy",
         unit: "dram-first, pm-first, both-ways or auto",
         default: "auto",
-        doc: "How blocks move between block_cache and pm_cache. dram-first: what is read goes to block_cache, what makes room there to               pm_cache, and is read there. pm-first: what is read goes to pm_cache, and to block_cache when it is found there for the               second time. both-ways: as dram-first, and back when it is found for the second time. auto: as both-ways,               but a full pm_cache takes only what is read again and again.",
+        doc: "How blocks move between block_cache and pm_cache. dram-first: what is read goes to block_cache, what makes room there \
+              to pm_cache, and is read there. pm-first: what is read goes to pm_cache, and to block_cache when it is found \
+              there for the second time. both-ways: as dram-first, and back when it is found for the second time. auto: \
+              as both-ways, but a full pm_cache takes only what is read again and again.",
     },
     Row {
         name: "pm_block_bytes",

@@ -12,7 +12,7 @@ use pool::{Extent, ZoneKind};
 
 use crate::count::Count;
 
-/// A zone that holds records.
+/// A zone that holds records, or copies for the cache.
 pub(crate) struct Zone {
     kind: ZoneKind,
     pub no: u32,

@@ -33,7 +33,9 @@ pub(crate) fn signs_of_loss(media: &Media, state: &ManifestState) -> LossSigns {
     }
     let edits_lost = !signs.is_empty();
     // Grants of an open are counted from 0. Zones of earlier opens are in the manifest.
-    let grants = granted.iter().filter(|(_, header)| header.epoch == state.epoch);
+    let counts =
+        |header: &ZoneHeader| header.epoch == state.epoch && header.kind != ZoneKind::Cache;
+    let grants = granted.iter().filter(|(_, header)| counts(header));
     let last = grants.map(|(_, header)| u64::from(header.grant)).max().unwrap_or(0);
     let likely = last + 1 + u64::from(media.pool.geometry().zones());
     let mut tries = TRIES_MAX;

@@ -196,7 +196,7 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     report.versions_passed = found.memtables.values().map(|memtable| memtable.index.passed()).sum();
 
     // O5 and O6: space that nothing reaches is free, then one edit begins the new epoch. What the cache has is claimed last of all.
-    let cache_zones = claim_cache_zones(media, &pending_free, tables.as_deref(), access);
+    let cache_zones = claim_cache_zones(media, &pending_free, tables.as_deref());
     report.zones_swept = sweep(media);
     let next = next_state(&state, plan.cut, rebuilt, &zones, hooks);
     if access == Access::Write {
@@ -499,19 +499,14 @@ fn close(
     tables.sweep(&closing.files())
 }
 
-/// Takes over zones of the cache, as many as it may have; of a store that is only read they stay as they are.
+/// Takes over zones of the cache, as many as it may have; a store that is only read has none, and leaves them as they are.
 fn claim_cache_zones(
     media: &Media,
     pending_free: &Arc<PendingFree>,
     tables: Option<&Tables>,
-    access: Access,
 ) -> Vec<Arc<Zone>> {
     let share = tables.and_then(|tables| tables.cache.below()).map_or(0, |cache| cache.share());
-    let most = match access {
-        Access::Write => share / media.pool.geometry().zone_len(),
-        Access::Read => u64::MAX,
-    };
-    claim_zones(media, pending_free, most)
+    claim_zones(media, pending_free, share / media.pool.geometry().zone_len())
 }
 
 /// O5.

@@ -206,6 +206,7 @@ impl Blocks for CachedBlocks {
         let block = load()?;
         let Some(charge) = self.cache.cache.hold(&block) else {
             let _quicker = root.set(None);
+            self.note_reads(1);
             return Ok(self.cache.keep(self.key(handle.offset), role, block));
         };
         let block = Arc::new(block);

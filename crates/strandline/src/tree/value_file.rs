@@ -40,9 +40,9 @@ pub(crate) struct ValueFile {
     pub desc: ValueFileDesc,
     /// Itself in persistent memory, opened when first read there: what lies there does not move.
     placed: OnceLock<Arc<PmFile>>,
-    site: ArcSwap<ValueSite>,
     /// Keeps it known to the cache in persistent memory. It goes before the file does.
     _known: Option<TableHold>,
+    site: ArcSwap<ValueSite>,
     /// The tables of the store.
     store: Arc<Tables>,
     /// Tables that durable edits name and that refer to it.

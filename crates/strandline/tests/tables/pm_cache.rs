@@ -12,7 +12,8 @@ use crate::common::{
 use base::planted::{self, Bug};
 use ssd::{Call, Failure, Faulty, Fs, Memory, Rule};
 use strandline::{
-    CachePolicy, Db, ErrorKind, Options, Owner, PmCacheFigures, ReadOptions, Site, SsdSource,
+    CachePolicy, Db, ErrorKind, Options, Owner, PmCacheFigures, ReadOptions, Runtime,
+    RuntimeOptions, Site, SsdSource,
 };
 use testkit::Rng;
 
@@ -27,7 +28,7 @@ fn options() -> Options {
         .table_bytes(64 << 10)
         .value_files_min(900)
         .pm_cache(40)
-        .block_cache(192 << 10)
+        .block_cache(320 << 10)
         .background_threads(0)
         .recovery_threads(1)
 }
@@ -254,6 +255,8 @@ fn a_smaller_share_keeps_the_newest_zones_and_a_reader_changes_nothing() {
     let reader = Db::open_read_only(dir.path(), options()).expect("open");
     assert!(reader.properties().ssd.expect("levels").pm_cache.is_none());
     gets(&reader, &model, 2000, 3);
+    let report = reader.check().expect("check");
+    assert!(report.space.leaked.is_empty() && report.damage.is_empty(), "{:?}", report.space);
     drop(reader);
     assert!(pool() == before);
     let db = open(10);
@@ -348,4 +351,48 @@ fn it_needs_persistent_memory_and_tables() {
     let dir = TempDir::new("pm-cache-alone");
     let options = options.ssd(SsdSource::None);
     assert_eq!(kind_of(Db::open(dir.path(), options)), ErrorKind::InvalidArgument);
+}
+
+/// A block cache that is too small to lead to much, and none at all.
+#[test]
+fn with_little_dram_persistent_memory_has_less() {
+    for block_cache in [0, 100 << 10] {
+        let db =
+            place().open(options().pm_cache_policy(CachePolicy::PmFirst).block_cache(block_cache));
+        let model = fill(&db, 4000, 1);
+        gets(&db, &model, 10_000, 3);
+        let (cache, below) = (db.properties().ssd.expect("levels").cache, figures(&db));
+        assert!(below.hits > 1000 && cache.charged <= cache.budget, "{cache:?} {below:?}");
+        // A look at each miss: some zones' worth more at most.
+        let most = (block_cache / 2).max(64 << 10) + (16 << 10);
+        assert!(below.dram_bytes <= most, "{below:?}");
+        assert_sound(&db);
+    }
+}
+
+/// One store is closed and opened again while another, which shares its block cache, goes on: blocks of the first make room and must
+/// not go to where they went before.
+#[test]
+fn a_closed_store_is_left_alone_by_others_that_share_its_block_cache() {
+    let runtime = RuntimeOptions::default().threads(1).dram_budget(8 * MIB);
+    let runtime = Runtime::new(runtime).expect("a runtime");
+    let dir = TempDir::new("pm-cache-shared");
+    let [one, other] = ["one", "other"].map(|name| dir.path().join(name));
+    let options = || options().pm_cache_policy(CachePolicy::BothWays);
+    let db = runtime.open(&one, options()).expect("open");
+    let model = fill(&db, 3000, 1);
+    gets(&db, &model, 5000, 3);
+    let held = db.default_keyspace().clone();
+    db.close().expect("close");
+    let again = Db::open(&one, options().pm_cache(0)).expect("open");
+    let model = fill(&again, 3000, 2);
+    let beside = runtime.open(&other, options()).expect("open");
+    let of_other = fill(&beside, 20_000, 3);
+    gets(&beside, &of_other, 40_000, 5);
+    assert!(figures(&beside).inserts > 100);
+    gets(&again, &model, 5000, 6);
+    assert!(again.check().expect("check").damage.is_empty());
+    drop((held, again));
+    let again = Db::open(&one, options()).expect("open");
+    assert!(dump(again.default_keyspace(), &ReadOptions::default()) == model);
 }

@@ -4,6 +4,7 @@
 mod caches;
 mod fill;
 mod halloc;
+mod hybrid;
 mod indexes;
 mod intel;
 mod level0;
@@ -55,7 +56,7 @@ impl Basis {
 const SIZE_MIN: u64 = 1 << 20;
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 11] = [
+pub const EXPERIMENTS: [Experiment; 13] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -111,6 +112,20 @@ pub const EXPERIMENTS: [Experiment; 11] = [
         takes: &["size", "runs"],
         basis: Basis::OnModels,
         run: intel::fine_reads,
+    },
+    Experiment {
+        name: "intel-persistent-cache",
+        what: "gets after a restart, with what persistent memory kept of the cache, and without it, on models",
+        takes: &["size"],
+        basis: Basis::OnModels,
+        run: hybrid::restart,
+    },
+    Experiment {
+        name: "kassa",
+        what: "a little DRAM, the same and persistent memory by each policy, and much DRAM, on mixes of three services",
+        takes: &["size", "runs"],
+        basis: Basis::OnModels,
+        run: hybrid::kassa,
     },
     Experiment {
         name: "relsm-ladder",

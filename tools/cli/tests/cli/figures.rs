@@ -64,6 +64,8 @@ fn reproduce_lists_experiments_and_runs_them() {
         "intel-paths",
         "intel-values",
         "intel-fine-reads",
+        "intel-persistent-cache",
+        "kassa",
         "relsm-ladder",
         "relsm-values",
         "relsm-sizes",

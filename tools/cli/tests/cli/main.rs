@@ -1,5 +1,6 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
+mod caches;
 mod copies;
 mod creating;
 mod damage;

@@ -4,6 +4,7 @@
 //! - `policy.rs`: what goes there, and what comes back.
 //! - `zones.rs`: the zones, filled one after the other.
 //! - `entry.rs`: what an entry looks like.
+//! - `gate.rs`: who may write there.
 //! - `known.rs`: the tables and value files that entries may be copies of.
 //! - `warm.rs`: what an open finds of earlier entries.
 //!
@@ -11,6 +12,7 @@
 //! not found.
 
 mod entry;
+mod gate;
 mod known;
 mod policy;
 #[cfg(test)]
@@ -21,18 +23,20 @@ mod zones;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::LINE;
 use base::checksum::mix;
 use base::planted::{self, Bug};
-use cache::{Directory, Key, Located, Location, Place};
+use base::{LINE, Result};
+use cache::{Directory, DirectorySize, Key, Located, Location, Place};
 use pmem::Site;
 
 use crate::options::CachePolicy;
 use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
 use entry::{EntryHead, entry_len, entry_seed};
+use gate::WriteGate;
 use known::KnownTables;
 pub(crate) use known::TableHold;
+use warm::FoundZone;
 pub(crate) use warm::claim_zones;
 use zones::{CacheZones, Room, ZonesByNumber};
 
@@ -45,7 +49,7 @@ const ENTRY_SHARE: u64 = 2;
 const LOOKED_THROUGH: u64 = 4;
 /// A zone that no one reads is held by the queue and by its number.
 const HOLDERS: usize = 2;
-/// Of blocks that are refused for want of finds one of so many is taken all the same: what is read may have changed.
+/// Of blocks that finds do not pay for one of so many is taken all the same: what is read may have changed.
 const STRAYS: u64 = 16;
 
 /// What an entry is found by.
@@ -83,10 +87,13 @@ pub(crate) struct PmCache {
     /// None before the store is open.
     zones: Mutex<Option<CacheZones>>,
     /// Zones of earlier opens in which has yet to be looked.
-    found: Mutex<Vec<Arc<Zone>>>,
+    found: Mutex<Vec<FoundZone>>,
     known: Arc<KnownTables>,
+    gate: WriteGate,
     /// Where the oldest zone is looked through next.
     looks: AtomicUsize,
+    /// Blocks that were worth it, but for which finds did not pay.
+    unpaid: AtomicU64,
     /// Bytes that look-ups found, less those that were written once it was full.
     credit: AtomicI64,
     counters: Counters,
@@ -97,6 +104,8 @@ struct Counters {
     zones: AtomicU64,
     entries: AtomicU64,
     bytes: AtomicU64,
+    /// As many as there were entries at most.
+    places: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
     inserts: AtomicU64,
@@ -132,7 +141,7 @@ pub struct PmCacheFigures {
     pub carried_over: u64,
     /// Bytes of both.
     pub written_bytes: u64,
-    /// Blocks that made room in DRAM, or were read, and were not worth it.
+    /// Blocks that made room in DRAM, or were read, and were not worth it, or too long: more than half a zone.
     pub refused: u64,
     /// Entries that failed their checksums.
     pub failed: u64,
@@ -152,13 +161,16 @@ pub(crate) struct FoundBelow {
 
 impl PmCache {
     /// A cache that may have `percent` of the pool. It takes nothing in before [`PmCache::start`].
+    ///
+    /// # Errors
+    /// `Io` if there is no page of memory for it.
     pub(crate) fn new(
         media: &Arc<Media>,
         pending_free: &Arc<PendingFree>,
         percent: u32,
         policy: CachePolicy,
-    ) -> PmCache {
-        PmCache {
+    ) -> Result<PmCache> {
+        Ok(PmCache {
             media: Arc::clone(media),
             pending_free: Arc::clone(pending_free),
             policy,
@@ -169,10 +181,22 @@ impl PmCache {
             zones: Mutex::new(None),
             found: Mutex::default(),
             known: Arc::default(),
+            gate: WriteGate::open()?,
             looks: AtomicUsize::new(0),
+            unpaid: AtomicU64::new(0),
             credit: AtomicI64::new(0),
             counters: Counters::default(),
-        }
+        })
+    }
+
+    /// The store is closed: nothing more is written.
+    pub(crate) fn shut(&self) {
+        self.gate.shut();
+    }
+
+    /// Whether no thread is writing.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.gate.is_empty()
     }
 
     /// Bytes of zones that it may have.
@@ -220,8 +244,9 @@ impl PmCache {
         counter.fetch_add(1, Relaxed);
         if let Some(found) = &found {
             let most = i64::try_from(self.share).unwrap_or(i64::MAX);
-            let more = |credit: i64| (credit < most).then(|| credit + found.bytes.len() as i64);
-            let _full = self.credit.fetch_update(Relaxed, Relaxed, more);
+            if self.credit.fetch_add(found.bytes.len() as i64, Relaxed) >= most {
+                self.credit.store(most, Relaxed);
+            }
         }
         found
     }
@@ -272,6 +297,7 @@ impl PmCache {
     }
 
     fn offer(&self, key: EntryKey, bytes: &[u8], place: Place) {
+        let Some(_writer) = self.gate.enter() else { return };
         let Some(sum) = self.known.sum(key.table) else { return };
         if self.directory(key).contains(key) {
             return;
@@ -292,12 +318,10 @@ impl PmCache {
         }
         let again = place == Place::Main || self.directory(key).offer(key);
         let is_paid = self.credit.load(Relaxed) > 0;
-        let is_stray = || self.counters.refused.load(Relaxed).is_multiple_of(STRAYS);
-        let takes = again && (is_paid || is_stray());
-        if takes && is_paid {
+        if again && is_paid {
             self.credit.fetch_sub(len as i64, Relaxed);
         }
-        takes
+        again && (is_paid || self.unpaid.fetch_add(1, Relaxed).is_multiple_of(STRAYS))
     }
 
     /// Whether it may have one zone more than `zones`.
@@ -337,24 +361,25 @@ impl PmCache {
         is_in.then_some(())
     }
 
-    /// From now on `key` leads to `location`, unless its zone goes.
+    /// From now on `key` leads to `location`, unless its zone or its table goes.
     fn lead(&self, key: EntryKey, location: Location, zone: &Zone) -> bool {
         let mut directory = self.directory(key);
-        if zone.is_retired() {
+        if zone.is_retired() || self.known.sum(key.table).is_none() {
             return false;
         }
-        let before = (directory.len(), directory.bytes());
+        let before = directory.size();
         directory.insert(key, location);
         self.count(before, &directory);
         true
     }
 
     /// Counts what came or went in a directory.
-    fn count(&self, (len, bytes): (usize, u64), now: &Directory<EntryKey>) {
+    fn count(&self, before: DirectorySize, now: &Directory<EntryKey>) {
+        let (now, counters) = (now.size(), &self.counters);
         // Differences wrap around, and so do their sums.
-        let more = (now.len() as u64).wrapping_sub(len as u64);
-        self.counters.entries.fetch_add(more, Relaxed);
-        self.counters.bytes.fetch_add(now.bytes().wrapping_sub(bytes), Relaxed);
+        counters.entries.fetch_add(now.values.wrapping_sub(before.values), Relaxed);
+        counters.bytes.fetch_add(now.bytes.wrapping_sub(before.bytes), Relaxed);
+        counters.places.fetch_add(now.places.wrapping_sub(before.places), Relaxed);
     }
 
     /// Room for an entry of `len` bytes with its head.
@@ -372,9 +397,10 @@ impl PmCache {
             false => {
                 // A reader would take the zone with it.
                 let oldest = zones.pop_unread(HOLDERS)?;
-                self.counters.zones.fetch_sub(1, Relaxed);
                 self.empty(&oldest);
-                zones.renew(oldest)?
+                let renewed = zones.renew(oldest);
+                self.counters.zones.fetch_sub(1, Relaxed);
+                renewed?
             }
         };
         self.counters.zones.fetch_add(1, Relaxed);
@@ -388,7 +414,7 @@ impl PmCache {
         zone.retire();
         for directory in &self.directories {
             let mut directory = lock(directory);
-            let before = (directory.len(), directory.bytes());
+            let before = directory.size();
             directory.leave(zone.no);
             self.count(before, &directory);
         }
@@ -403,7 +429,7 @@ impl PmCache {
         for _ in 0..SHARDS {
             let at = self.looks.load(Relaxed);
             let mut directory = lock(&self.directories[at % SHARDS]);
-            let before = (directory.len(), directory.bytes());
+            let before = directory.size();
             while passed < len
                 && let Some(located) = directory.leave_first(oldest.no)
             {
@@ -442,6 +468,7 @@ impl PmCache {
         let mut given = 0;
         while given < count {
             let Some(zone) = self.zones().as_mut().and_then(CacheZones::pop) else { break };
+            self.leave_found(&zone);
             self.counters.zones.fetch_sub(1, Relaxed);
             self.empty(&zone);
             given += 1;
@@ -457,7 +484,7 @@ impl PmCache {
         }
         for directory in &self.directories {
             let mut directory = lock(directory);
-            let before = (directory.len(), directory.bytes());
+            let before = directory.size();
             directory.purge(table);
             self.count(before, &directory);
         }
@@ -466,7 +493,7 @@ impl PmCache {
     /// Forgets an entry that failed, unless there is another one meanwhile.
     fn forget(&self, failed: &Located<EntryKey>) {
         let mut directory = self.directory(failed.key);
-        let before = (directory.len(), directory.bytes());
+        let before = directory.size();
         if directory.location(failed.key) == Some(failed.location) {
             directory.remove(failed.key);
         }
@@ -499,9 +526,14 @@ impl PmCache {
         }
     }
 
-    /// Bytes of DRAM that lead to its entries.
-    pub(crate) fn dram_bytes(&self) -> u64 {
+    /// The same for those that there are.
+    pub(crate) fn dram_bytes_in_use(&self) -> u64 {
         self.counters.entries.load(Relaxed) * Directory::<EntryKey>::OVERHEAD
+    }
+
+    /// Bytes of DRAM that lead to as many entries as there were at most.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.counters.places.load(Relaxed) * Directory::<EntryKey>::OVERHEAD
     }
 
     fn directory(&self, key: EntryKey) -> MutexGuard<'_, Directory<EntryKey>> {

@@ -15,10 +15,8 @@ impl CachePolicy {
 
     /// Whether a block that was found in persistent memory for the `finds`th time goes to DRAM.
     pub(crate) fn comes_back(self, role: Role, finds: u8) -> bool {
-        match self {
-            CachePolicy::DramFirst => !matches!(role, Role::Data | Role::Value),
-            _ => finds >= FINDS,
-        }
+        let leads_to_others = !matches!(role, Role::Data | Role::Value);
+        leads_to_others || self != CachePolicy::DramFirst && finds >= FINDS
     }
 
     /// Whether a block that made room in DRAM may go to persistent memory.

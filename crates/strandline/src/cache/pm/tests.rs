@@ -14,8 +14,18 @@ fn media(region: &Arc<Region>) -> Arc<Media> {
 
 /// A cache of so many zones, which takes in all that it is offered.
 fn started(media: &Arc<Media>, zones: u64, epoch: u32, found: Vec<Arc<Zone>>) -> PmCache {
+    started_by(media, CachePolicy::BothWays, zones, epoch, found)
+}
+
+fn started_by(
+    media: &Arc<Media>,
+    policy: CachePolicy,
+    zones: u64,
+    epoch: u32,
+    found: Vec<Arc<Zone>>,
+) -> PmCache {
     let pending_free = Arc::new(PendingFree::default());
-    let mut cache = PmCache::new(media, &pending_free, 75, CachePolicy::BothWays);
+    let mut cache = PmCache::new(media, &pending_free, 75, policy).expect("cache");
     cache.share = zones * ZONE;
     cache.restrict(2);
     cache.start(Arc::new(Grants::new(epoch)), found);
@@ -104,4 +114,71 @@ fn zones_that_are_given_back_are_free_once_reclaimed_and_nothing_leads_there() {
     assert_eq!(cache.give_back(1), 0);
     offer(&cache, 1, 5);
     assert!(has(&cache, 1, 5), "it begins anew");
+}
+
+#[test]
+fn a_full_cache_takes_what_finds_pay_for_and_one_of_sixteen_besides() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let media = media(&region);
+    let cache = started_by(&media, CachePolicy::Auto, 6, 1, Vec::new());
+    let _known = [cache.know(1, 1, || false), cache.know(2, 2, || true)];
+    (0..200).for_each(|offset| offer(&cache, 1, offset));
+    let full = cache.figures();
+    assert_eq!(full.taken, 6 * ZONE);
+    // All were used in DRAM, and none is found here.
+    (1000..2600).for_each(|offset| offer(&cache, 1, offset));
+    let strays = cache.figures().inserts - full.inserts;
+    assert!((90..=110).contains(&strays), "{strays} of 1600");
+    // What is found pays for as many bytes.
+    for _ in 0..40 {
+        let last = (1000..2600).rev().find(|offset| cache.has(1, *offset)).expect("an entry");
+        assert!(has(&cache, 1, last));
+    }
+    let before = cache.figures().inserts;
+    (3000..3400).for_each(|offset| offer(&cache, 1, offset));
+    let paid = cache.figures().inserts - before;
+    assert!((40..=90).contains(&paid), "{paid} of 400");
+    // What was not used comes for the second time; what is about to be replaced never does.
+    let first = |cache: &PmCache, table, offset| {
+        cache.offer_victim(table, offset, &bytes(table, offset), Place::Probation);
+    };
+    let before = cache.figures().inserts;
+    (5000..5040).for_each(|offset| first(&cache, 1, offset));
+    (0..400).for_each(|offset| offer(&cache, 2, offset));
+    assert_eq!(cache.figures().inserts, before);
+}
+
+#[test]
+fn zones_of_an_earlier_open_are_given_back_before_they_were_walked_through() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let first = media(&region);
+    let cache = started(&first, 20, 1, Vec::new());
+    let known = cache.know(1, 1, || false);
+    (0..150).for_each(|offset| offer(&cache, 1, offset));
+    let zones = cache.figures().taken / ZONE;
+    drop((known, cache, first));
+    let (pool, _) = Pool::open(Arc::clone(&region)).expect("open");
+    let media = Arc::new(Media::new(pool, Arc::clone(&region), None));
+    let found = claim_zones(&media, &Arc::new(PendingFree::default()), 20);
+    media.pool.sweep();
+    let cache = started(&media, 20, 2, found);
+    let _known = cache.know(1, 1, || false);
+    assert!(cache.warm_one());
+    assert_eq!(cache.give_back(zones), zones);
+    let waiting = |cache: &PmCache| cache.pending_free.awaits_readers();
+    assert!(!waiting(&cache) && !cache.warm_one() && cache.figures().entries == 0);
+}
+
+/// Blocks come from threads of other stores after the store is closed.
+#[test]
+fn nothing_is_written_once_the_store_is_closed() {
+    let region = Arc::new(Region::heap(64 * ZONE, None).expect("region"));
+    let cache = started(&media(&region), 8, 1, Vec::new());
+    let _known = cache.know(1, 1, || false);
+    offer(&cache, 1, 1);
+    cache.shut();
+    let before = region.bytes(0, region.len() as usize).to_vec();
+    (2..100).for_each(|offset| offer(&cache, 1, offset));
+    assert!(cache.is_unused() && region.bytes(0, before.len()) == before);
+    assert!(has(&cache, 1, 1) && !has(&cache, 1, 2));
 }

@@ -3,9 +3,9 @@
 //! checksum; its bytes are verified when it is read.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use base::Seq;
+use base::{PmOffset, Seq};
 use cache::Location;
 use pool::{HeaderState, ZoneKind};
 
@@ -15,6 +15,15 @@ use super::{EntryKey, PmCache};
 use crate::record::grants::Grants;
 use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
+
+/// Entries that are looked at in one go.
+const QUANTUM: u32 = 2048;
+
+/// A zone of an earlier open, and how far it was walked through.
+pub(super) struct FoundZone {
+    zone: Arc<Zone>,
+    next: PmOffset,
+}
 
 /// Claims zones of the cache, oldest first, `most` at most; to be called once all that the manifest names has its space. Those that are not
 /// claimed are swept.
@@ -50,25 +59,26 @@ impl PmCache {
         self.counters.zones.store(found.len() as u64, Relaxed);
         found.iter().for_each(|zone| self.by_number.set(zone.no, Some(Arc::clone(zone))));
         // The newest is walked through first.
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found.clone();
+        let begin =
+            |zone: &Arc<Zone>| FoundZone { zone: Arc::clone(zone), next: first_entry(zone) };
+        *self.found() = found.iter().map(begin).collect();
         *self.zones() = Some(CacheZones::new(&self.media, &self.pending_free, grants, found));
     }
 
-    /// Walks through one zone of an earlier open; `false` if there is none left.
+    /// Walks on through a zone of an earlier open; `false` if there is none left.
     pub(crate) fn warm_one(&self) -> bool {
-        let Some(zone) = self.found.lock().unwrap_or_else(PoisonError::into_inner).pop() else {
-            return false;
-        };
-        let mut at = first_entry(&zone);
-        while at < zone.end
-            && let Some(head) = self.head(&zone, at)
-        {
+        let Some(FoundZone { zone, next }) = self.found().pop() else { return false };
+        let mut at = next;
+        for _ in 0..QUANTUM {
+            if at >= zone.end || zone.is_retired() {
+                return true;
+            }
+            let Some(head) = self.head(&zone, at) else { return true };
             let len = entry_len(head.len as usize);
             if zone.end - at < len {
-                break;
+                return true;
             }
-            let sum = self.known.sum(head.table);
-            let is_same = sum == Some(head.table_sum);
+            let is_same = self.known.sum(head.table) == Some(head.table_sum);
             let key = EntryKey { table: head.table, offset: head.offset };
             if is_same && !self.directory(key).contains(key) {
                 let location =
@@ -78,6 +88,16 @@ impl PmCache {
             }
             at += len;
         }
+        self.found().push(FoundZone { zone, next: at });
         true
+    }
+
+    /// A zone goes: nothing is looked for in it any more.
+    pub(super) fn leave_found(&self, zone: &Zone) {
+        self.found().retain(|found| found.zone.no != zone.no);
+    }
+
+    fn found(&self) -> MutexGuard<'_, Vec<FoundZone>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

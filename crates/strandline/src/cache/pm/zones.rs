@@ -135,7 +135,7 @@ impl CacheZones {
         // Builds that know no caches take the header for one that was cut short, and look for a record behind it.
         let first = region.copy_nt(Site::Cache, start.get(), &[0; LINE]);
         let _durable = region.fence(first);
-        let GrantName { epoch, grant } = self.grants.next(no);
+        let GrantName { epoch, grant } = self.grants.next_cached();
         // It belongs to no keyspace.
         let (keyspace, subrange, base_seq) = (0, 0, Seq::ZERO);
         let kind = ZoneKind::Cache;

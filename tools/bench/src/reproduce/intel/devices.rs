@@ -12,8 +12,8 @@ use crate::data::rng::Rng;
 use crate::words::told;
 
 /// The persistent memory, as what the host takes and the published difference to DRAM, and as that times the published ratio.
-pub(super) const DELTA: &str = "optane-100x6-delta";
-pub(super) const RATIO: &str = "optane-100x6-ratio";
+pub(in super::super) const DELTA: &str = "optane-100x6-delta";
+pub(in super::super) const RATIO: &str = "optane-100x6-ratio";
 /// Files in it.
 const FILES: &str = "optane-dax";
 /// Bytes of files that are read at random, of a read, and how many reads there are.
@@ -58,7 +58,7 @@ impl Cores {
 }
 
 /// The SSD with the part of what it does in a second, and takes in, that our cores are of those that share it.
-pub(super) fn our_part(ssd: &str) -> Result<String, String> {
+pub(in super::super) fn our_part(ssd: &str) -> Result<String, String> {
     let whole: SsdModel = ssd.parse().map_err(told)?;
     Ok(format!("{ssd},{}", Cores::here()?.fields(&whole)))
 }

@@ -7,13 +7,14 @@ mod stores;
 mod values;
 mod wal;
 
+pub(super) use devices::{DELTA, RATIO, our_part};
 pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
 pub(super) use values::run as values;
 pub(super) use wal::run as wal;
 
 /// What each of `N` subjects gives in so many runs. They take turns, and each run begins with another.
-fn in_turns<T, const N: usize>(
+pub(super) fn in_turns<T, const N: usize>(
     runs: u32,
     mut measure: impl FnMut(usize) -> Result<T, String>,
 ) -> Result<[Vec<T>; N], String> {
@@ -28,7 +29,7 @@ fn in_turns<T, const N: usize>(
 }
 
 /// The one in the middle.
-fn median(mut figures: Vec<f64>) -> f64 {
+pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
