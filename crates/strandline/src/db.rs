@@ -13,6 +13,7 @@ mod read_options;
 mod runtime;
 mod slice;
 mod snapshot;
+mod trace;
 mod upkeep;
 mod write_options;
 

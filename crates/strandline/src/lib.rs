@@ -80,6 +80,7 @@ mod span;
 #[doc(hidden)]
 pub mod steps;
 mod throttle;
+mod tracer;
 mod tree;
 mod ttl;
 mod wal;
@@ -131,6 +132,7 @@ pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};
 pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
 pub use ssd::{DeviceFigures, SsdModel};
+pub use tracer::{TraceOptions, TraceSummary};
 
 /// The examples of the front page, as tests.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use strandline::{Options, WalSync};
+use strandline::{Options, TraceOptions, WalSync};
 
 use crate::data::draw::{Draw, Draws, Skew};
 use crate::data::keys::{Form, Keys};
@@ -10,6 +10,9 @@ use crate::data::rng::Rng;
 use crate::data::values::Marking;
 use crate::mix::Mix;
 use crate::pace::{Steps, Wave};
+
+/// The benchmark that asks for what a trace has.
+pub(crate) const REPLAY: &str = "replay";
 
 /// When latencies are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,15 @@ pub(crate) enum Latency {
     Sampled,
     /// Of every operation: one look at the clock each, some 25 ns per operation.
     Every,
+}
+
+/// How fast a trace is asked again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ReplaySpeed {
+    /// As fast as the store answers.
+    Max,
+    /// So many times as fast as it was traced, if the store is quick enough.
+    Times(f64),
 }
 
 /// Threads for compactions and flushes, as older versions of db_bench tell them apart.
@@ -93,6 +105,11 @@ pub(crate) struct Config {
     pub skew: Skew,
     /// What mixgraph does.
     pub mix: Mix,
+    /// Where the last benchmark is traced; with the benchmark replay, the trace that is asked again.
+    pub trace: Option<PathBuf>,
+    pub trace_options: TraceOptions,
+    /// How fast the benchmark replay goes.
+    pub replay_speed: ReplaySpeed,
     /// The rate of `--sine_mix_rate` and `--sine_write_rate`.
     pub wave: Wave,
     /// Whether fills and overwrites follow it, and how.
@@ -153,6 +170,9 @@ impl Default for Config {
             draw: Draw::Uniform,
             skew: Skew::default(),
             mix: Mix::default(),
+            trace: None,
+            trace_options: TraceOptions::default(),
+            replay_speed: ReplaySpeed::Max,
             wave: Wave::default(),
             write_paced: false,
             write_steps: Steps::default(),
@@ -201,10 +221,10 @@ impl Config {
         self.benchmarks.iter().any(|benchmark| benchmark == name)
     }
 
-    /// Whether values may have this length. Those that mixgraph puts have any.
+    /// Whether values may have this length. Those that mixgraph and replay put have any.
     #[inline]
     pub(crate) fn fits(&self, value_len: usize) -> bool {
-        value_len == self.value_size || self.runs("mixgraph")
+        value_len == self.value_size || self.runs("mixgraph") || self.runs(REPLAY)
     }
 
     /// What values are like: with `--verify` they tell their key.

@@ -13,6 +13,7 @@
 //! | part | what it does |
 //! |---|---|
 //! | `tour`, `named`, `reproduce` | the tour; benchmarks by name; experiments of papers, behind a command of their own |
+//! | `advise` | sizes of caches for the reads of a trace, behind a command of its own |
 //! | `work`, `help` | the benchmarks by name; the text of `--help` |
 //! | `child` | processes that are there to be killed |
 //! | `bench`, `worker` | threads at work, counted |
@@ -38,6 +39,7 @@
 //! killed and for the one that cleans up; it passes those arguments on to [`run`] like any others.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod bench;
 mod child;
 mod claim;

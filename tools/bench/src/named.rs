@@ -1,10 +1,12 @@
 //! The benchmarks that the command line names, one after the other on one store.
 
 use serde_json::{Map, Value, json};
+use strandline::TraceSummary;
 
 use crate::bench::Bench;
-use crate::config::Config;
+use crate::config::{Config, REPLAY};
 use crate::report::{self, line, say};
+use crate::words::told;
 use crate::work::done::Done;
 use crate::work::{self, Benchmark, Start};
 
@@ -16,9 +18,13 @@ pub(crate) fn run(config: Config) -> Result<(), String> {
         say(&header(&mut bench)?)?;
     }
     tell_log(&mut bench)?;
-    for name in names {
-        let Some(benchmark) = work::find(&name) else { continue };
-        run_one(&mut bench, benchmark)?;
+    for (at, name) in names.iter().enumerate() {
+        let Some(benchmark) = work::find(name) else { continue };
+        run_one(
+            &mut bench,
+            benchmark,
+            if at + 1 == names.len() { Turn::Last } else { Turn::Earlier },
+        )?;
     }
     if bench.config.statistics {
         tell_statistics(&mut bench)?;
@@ -48,15 +54,47 @@ fn tell_log(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a benchmark is the last: that one is traced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Earlier,
+    Last,
+}
+
+/// Begins the trace of a benchmark, if it is to be traced.
+fn start_trace(bench: &mut Bench, turn: Turn) -> Result<(), String> {
+    let config = &bench.config;
+    match config.trace.clone().filter(|_| turn == Turn::Last && !config.runs(REPLAY)) {
+        Some(path) => bench.store.db()?.start_trace(path, bench.config.trace_options).map_err(told),
+        None => Ok(()),
+    }
+}
+
+/// Ends the trace, if there is one, and says what is in it.
+fn end_trace(bench: &mut Bench) -> Result<(), String> {
+    let db = bench.store.db()?;
+    if db.properties().trace.is_none() {
+        return Ok(());
+    }
+    let TraceSummary { path, records, bytes, ended, .. } = db.end_trace().map_err(told)?;
+    let early = ended.map(|why| format!("; it ended early: {why}")).unwrap_or_default();
+    let text = format!("{}: {records} operations in {bytes} bytes{early}", path.display());
+    report::note(&bench.config, &text);
+    Ok(())
+}
+
 /// Runs one benchmark and tells what it found.
-fn run_one(bench: &mut Bench, benchmark: &Benchmark) -> Result<(), String> {
+fn run_one(bench: &mut Bench, benchmark: &Benchmark, turn: Turn) -> Result<(), String> {
     if benchmark.start == Start::Fresh && bench.config.use_existing_db {
         return skip(bench, benchmark.name, "--use_existing_db is true");
     }
     if benchmark.start == Start::Fresh {
         bench.store.fresh()?;
     }
-    match (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))? {
+    start_trace(bench, turn)?;
+    let done = (benchmark.run)(bench).map_err(|error| format!("{}: {error}", benchmark.name))?;
+    end_trace(bench)?;
+    match done {
         Done::Measured(outcome) => report::tell(&bench.config, &outcome),
         Done::Rows(rows) => tell_rows(bench, benchmark.name, &rows),
         Done::Told => Ok(()),

@@ -201,8 +201,12 @@ impl<'a> Worker<'a> {
 
     /// Waits until what takes `cost` of the pace may go, or the benchmark ends.
     pub(crate) fn keep(&mut self, pace: &Pace, cost: f64, limit: &mut LoopLimit) {
-        let turn = pace.turn(cost);
-        let ends = limit.until.map_or(turn, |until| until.min(turn));
+        self.wait_until(pace.turn(cost), limit);
+    }
+
+    /// Waits until then, or until the benchmark ends.
+    pub(crate) fn wait_until(&mut self, then: Instant, limit: &mut LoopLimit) {
+        let ends = limit.until.map_or(then, |until| until.min(then));
         while let Some(left) =
             ends.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
         {

@@ -37,7 +37,8 @@ Opening:
 Exit codes:
   0  done
   1  the key is not there (get, explain), the store or a table is damaged (check, sst --verify; space that a
-     killed process left is no damage), something was lost (repair), or lines were rejected (load --strict)
+     killed process left is no damage), something was lost (repair), lines were rejected (load --strict), or no
+     split of a cache reaches the goal (advise)
   2  wrong usage
   3  any other error";
 
@@ -61,13 +62,15 @@ enum Common {
     Db,
     /// The options of the engine.
     Engine,
+    /// Of these, the models of devices.
+    Models,
     Keyspace,
     /// How keys and values are written.
     Form,
     Quiet,
 }
 
-use Common::{Db, Engine, Form, Keyspace, Quiet};
+use Common::{Db, Engine, Form, Keyspace, Models, Quiet};
 
 /// Which common options each command takes. What stands here for none is refused, lest it seem to have an effect.
 const TAKES: &[(&str, &[Common])] = &[
@@ -100,6 +103,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("explain", &[Db, Engine, Keyspace, Form]),
     ("keyspace", &[Db, Engine, Quiet]),
     ("reproduce", &[]),
+    ("advise", &[Models]),
     ("bench", &[]),
     ("completions", &[]),
     ("man", &[Quiet]),
@@ -107,6 +111,7 @@ const TAKES: &[(&str, &[Common])] = &[
 ];
 
 impl Common {
+    /// Those that have each option once.
     const ALL: [Common; 5] = [Db, Engine, Keyspace, Form, Quiet];
 
     /// Ids of its options.
@@ -114,6 +119,7 @@ impl Common {
         match self {
             Db => vec!["db", "events"],
             Engine => store_args::engine_flags().collect(),
+            Models => vec!["pm_model", "ssd_model"],
             Keyspace => vec!["keyspace"],
             Form => vec!["hex", "literal"],
             Quiet => vec!["quiet"],
@@ -132,8 +138,9 @@ fn takes(command: &str) -> &'static [Common] {
 
 /// Ids of the common options that a command does not take.
 fn foreign(command: &str) -> impl Iterator<Item = &'static str> {
-    let takes = takes(command);
-    Common::ALL.into_iter().filter(|common| !takes.contains(common)).flat_map(Common::ids)
+    let taken: Vec<&str> = takes(command).iter().flat_map(|common| common.ids()).collect();
+    let all = Common::ALL.into_iter().flat_map(Common::ids);
+    all.filter(move |id| !taken.contains(id))
 }
 
 /// The whole command. The help of each command shows its own options, and the common ones that it takes.

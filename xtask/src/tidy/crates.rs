@@ -20,7 +20,7 @@ const DENIES: [(&str, &str); 4] = [
 const DENY: &str = "#![deny(unsafe_code)]";
 
 /// Which crates of the project each may use; `base` is at the bottom, tools are on top.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("strandline-base", &[]),
     ("strandline-pmem", &["strandline-base"]),
     ("strandline-art", &["strandline-base"]),
@@ -28,6 +28,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("strandline-ssd", &["strandline-base"]),
     ("strandline-pool", &["strandline-base", "strandline-pmem"]),
     ("strandline-sst", &["strandline-base"]),
+    ("strandline-trace", &["strandline-base"]),
     (
         "strandline",
         &[
@@ -38,6 +39,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "strandline-pool",
             "strandline-ssd",
             "strandline-sst",
+            "strandline-trace",
         ],
     ),
     // It measures memory, pool and the memtable's index by themselves beside the engine.
@@ -51,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "strandline-pmem",
             "strandline-pool",
             "strandline-ssd",
+            "strandline-trace",
         ],
     ),
     // It gives tables to RocksDB, and takes its.

@@ -22,6 +22,7 @@ const LEAVES: &[&str] = &[
     "quantum",
     "socket",
     "span",
+    "tracer",
     "ttl",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.

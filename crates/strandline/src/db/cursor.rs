@@ -7,6 +7,7 @@ use base::Result;
 use super::snapshot::PinnedSeq;
 use crate::open::close::StoreHold;
 use crate::read::scan::Scan;
+use crate::tracer::TracedSeek;
 use art::Direction;
 
 /// A position among keys and values, which it lends where they lie: [`Keyspace::cursor`](super::Keyspace::cursor).
@@ -30,6 +31,8 @@ use art::Direction;
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Cursor {
+    /// The last seek, while its steps are counted for a trace.
+    traced: Option<Box<TracedSeek>>,
     // In this order: the scan goes before the moment that keeps its versions, and what lets others open the store last.
     scan: Scan,
     _moment: PinnedSeq,
@@ -38,31 +41,49 @@ pub struct Cursor {
 
 impl Cursor {
     pub(super) fn new(scan: Scan, moment: PinnedSeq, hold: StoreHold) -> Cursor {
-        Cursor { scan, _moment: moment, _hold: hold }
+        Cursor { traced: None, scan, _moment: moment, _hold: hold }
+    }
+
+    fn seek_to(&mut self, bound: Bound<&[u8]>, direction: Direction) -> Result<()> {
+        self.note_seek();
+        self.scan.seek(bound, direction).map_err(|error| self.scan.unread(error))?;
+        self.traced = self.scan.traced_seek(bound, direction);
+        Ok(())
+    }
+
+    /// Traces the last seek, whose steps have ended.
+    fn note_seek(&mut self) {
+        if let Some(seek) = self.traced.take() {
+            self.scan.tracer().note_seek(&seek);
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        if let Some(seek) = &mut self.traced {
+            seek.steps += 1;
+        }
+        self.scan.step(direction).map_err(|error| self.scan.unread(error))
     }
 
     /// Positions on the first key not less than `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let moved = self.scan.seek(Bound::Included(key.as_ref()), Direction::Forward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.seek_to(Bound::Included(key.as_ref()), Direction::Forward)
     }
 
     /// Positions on the last key not greater than `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let moved = self.scan.seek(Bound::Included(key.as_ref()), Direction::Backward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.seek_to(Bound::Included(key.as_ref()), Direction::Backward)
     }
 
     /// Positions on the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        let moved = self.scan.seek(Bound::Unbounded, Direction::Forward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.seek_to(Bound::Unbounded, Direction::Forward)
     }
 
     /// Positions on the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        let moved = self.scan.seek(Bound::Unbounded, Direction::Backward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.seek_to(Bound::Unbounded, Direction::Backward)
     }
 
     /// Moves to the next key; nothing happens if the cursor is not valid.
@@ -72,15 +93,13 @@ impl Cursor {
         reason = "a cursor that may fail, as RocksDB's users know it"
     )]
     pub fn next(&mut self) -> Result<()> {
-        let moved = self.scan.step(Direction::Forward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.step(Direction::Forward)
     }
 
     /// Moves to the previous key; nothing happens if the cursor is not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        let moved = self.scan.step(Direction::Backward);
-        moved.map_err(|error| self.scan.unread(error))
+        self.step(Direction::Backward)
     }
 
     /// Whether the cursor stands on a key.
@@ -103,5 +122,11 @@ impl Cursor {
     #[inline]
     pub fn value(&self) -> Result<Option<&[u8]>> {
         self.scan.value().map_err(|error| self.scan.unread(error))
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.note_seek();
     }
 }

@@ -120,7 +120,9 @@ impl Db {
     /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
     /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.engine().commit(&mut self.ops(batch)?, WriteWay::default()).map(|_seq| ())
+        self.engine().commit(&mut self.ops(batch)?, WriteWay::default())?;
+        batch.note();
+        Ok(())
     }
 
     /// As [`Db::write`], in the way that `options` say.
@@ -141,7 +143,9 @@ impl Db {
     /// As [`Db::write`]; `Busy` with [`no_slowdown`](WriteOptions::no_slowdown) if the write would be slowed, and nothing is
     /// written then; those of the device that has the log, which end all writing.
     pub fn write_with(&self, batch: &Batch, options: &WriteOptions) -> Result<()> {
-        options.commit(self.engine(), &mut self.ops(batch)?).map(drop)
+        options.commit(self.engine(), &mut self.ops(batch)?)?;
+        batch.note();
+        Ok(())
     }
 
     /// The changes of a batch, if they are of this store.

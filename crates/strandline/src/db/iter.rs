@@ -18,6 +18,7 @@ use super::{Keyspace, Slice, Snapshot};
 use crate::keyspace::usage::HoldKind;
 use crate::open::close::StoreHold;
 use crate::read::scan::Scan;
+use crate::tracer::TracedSeek;
 use crate::ttl::{Expiry, Now};
 
 /// Items of the first batch, and of the longest.
@@ -144,6 +145,18 @@ struct Ends {
     failure: Option<Error>,
     /// Items of the next batch at most.
     batch: usize,
+    /// The seek that it stands for, while entries are counted for a trace: those that were read, in batches.
+    traced: Option<Box<TracedSeek>>,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(seek) = &mut self.traced {
+            // The seek itself leads to the first.
+            seek.steps = seek.steps.saturating_sub(1);
+            self.keyspace.engine().tracer.note_seek(seek);
+        }
+    }
 }
 
 /// A range of keys that is still to be read, and what keeps it readable.
@@ -175,6 +188,7 @@ impl Ends {
             between,
             failure,
             batch: ITEMS.0,
+            traced: None,
         }
     }
 
@@ -218,6 +232,13 @@ impl Ends {
         let Between { moment, now, range: (lower, upper), .. } = between;
         let (engine, space) = (self.keyspace.engine(), &self.keyspace.space);
         let mut scan = Scan::new(engine, space, moment.seq, *now, lower.clone(), upper.clone())?;
+        if self.batch == ITEMS.0 && self.traced.is_none() {
+            let bound = match direction {
+                Direction::Forward => &*lower,
+                Direction::Backward => &*upper,
+            };
+            self.traced = scan.traced_seek(bound.as_ref().map(|key| &key[..]), direction);
+        }
         scan.seek(Bound::Unbounded, direction)?;
         let into = match direction {
             Direction::Forward => &mut self.front,
@@ -233,6 +254,9 @@ impl Ends {
             };
             left = left.saturating_sub(key.len() + value.as_ref().map_or(0, |value| value.len()));
             into.push_back(CopiedEntry { key: Slice::new(key), value });
+            if let Some(seek) = &mut self.traced {
+                seek.steps += 1;
+            }
             scan.step(direction)?;
         }
         match into.back().filter(|_| scan.valid()) {

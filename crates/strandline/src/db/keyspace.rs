@@ -100,8 +100,7 @@ impl Keyspace {
     /// As [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let op = Op::given(&self.space, Kind::Put, key.as_ref(), value.as_ref());
-        self.engine().commit(&mut [op], WriteWay::default()).map(|_seq| ())
+        self.change(Kind::Put, key.as_ref(), value.as_ref())
     }
 
     /// Deletes `key`; no error if it is not there.
@@ -133,9 +132,12 @@ impl Keyspace {
         self.change(Kind::RangeDelete, begin.as_ref(), end.as_ref())
     }
 
+    #[inline]
     fn change(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
         let op = Op::given(&self.space, kind, key, value);
-        self.engine().commit(&mut [op], WriteWay::default()).map(|_seq| ())
+        self.engine().commit(&mut [op], WriteWay::default())?;
+        self.note_change(kind, key, value);
+        Ok(())
     }
 
     /// As [`Keyspace::put`], in the way that `options` say.
@@ -181,7 +183,9 @@ impl Keyspace {
         value: &[u8],
         options: &WriteOptions,
     ) -> Result<()> {
-        options.commit(self.engine(), &mut [Op::given(&self.space, kind, key, value)]).map(drop)
+        options.commit(self.engine(), &mut [Op::given(&self.space, kind, key, value)])?;
+        self.note_change(kind, key, value);
+        Ok(())
     }
 
     /// The value of `key`, copied out and verified.
@@ -200,8 +204,7 @@ impl Keyspace {
     /// As [`Db::get`](crate::Db::get).
     #[inline]
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        let engine = self.engine();
-        engine.get_into(&self.space, key.as_ref(), None, out).map_err(|error| self.unread(error))
+        self.get_into_at(key.as_ref(), None, out)
     }
 
     /// The value of `key` as of `options.snapshot`.
@@ -214,8 +217,16 @@ impl Keyspace {
         options: &ReadOptions<'_>,
     ) -> Result<Option<Vec<u8>>> {
         let (snapshot, mut value) = (self.moment_of(options)?, Vec::new());
-        let found = self.engine().get_into(&self.space, key.as_ref(), snapshot, &mut value);
-        Ok(found.map_err(|error| self.unread(error))?.then_some(value))
+        Ok(self.get_into_at(key.as_ref(), snapshot, &mut value)?.then_some(value))
+    }
+
+    #[inline]
+    fn get_into_at(&self, key: &[u8], snapshot: Option<Seq>, out: &mut Vec<u8>) -> Result<bool> {
+        let before = out.len();
+        let found = self.engine().get_into(&self.space, key, snapshot, out);
+        let found = found.map_err(|error| self.unread(error))?;
+        self.note_get(key, found.then_some(out.len() - before));
+        Ok(found)
     }
 
     /// Whether `key` has a value. Nothing is copied, and of a value that is kept outside its record nothing is read.
@@ -223,8 +234,15 @@ impl Keyspace {
     /// # Errors
     /// As [`Db::get`](crate::Db::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let engine = self.engine();
-        engine.contains(&self.space, key.as_ref(), None).map_err(|error| self.unread(error))
+        self.contains_at(key.as_ref(), None)
+    }
+
+    /// Traced as a get of a value without bytes: none are read.
+    fn contains_at(&self, key: &[u8], snapshot: Option<Seq>) -> Result<bool> {
+        let found = self.engine().contains(&self.space, key, snapshot);
+        let found = found.map_err(|error| self.unread(error))?;
+        self.note_get(key, found.then_some(0));
+        Ok(found)
     }
 
     /// Whether `key` has a value as of `options.snapshot`.
@@ -236,8 +254,7 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<bool> {
-        let at = self.moment_of(options)?;
-        self.engine().contains(&self.space, key.as_ref(), at).map_err(|error| self.unread(error))
+        self.contains_at(key.as_ref(), self.moment_of(options)?)
     }
 
     pub(super) fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Seq>> {
@@ -289,7 +306,11 @@ impl Keyspace {
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
         let found = self.engine().multi_get(&self.space, &keys, self.moment_of(options)?);
-        found.map_err(|error| self.unread(error))
+        let found = found.map_err(|error| self.unread(error))?;
+        keys.iter().zip(&found).for_each(|(key, value)| {
+            self.note_get(key, value.as_ref().map(Vec::len));
+        });
+        Ok(found)
     }
 
     /// All keys with their values, in order, as of now.

@@ -81,6 +81,7 @@ impl Keyspace {
         let hold = self.engine().hold(HoldKind::Value)?;
         let found = self.engine().get_pinned(&self.space, key, snapshot);
         let found = found.map_err(|error| self.unread(error))?;
+        self.note_get(key, found.as_ref().map(|value| value.bytes().len()));
         let handle = || Arc::clone(&self.handle);
         Ok(found.map(|value| PinnedValue { value, _handle: handle(), _hold: hold }))
     }

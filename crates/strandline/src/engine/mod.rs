@@ -41,6 +41,7 @@ use crate::runtime::{MemoryShare, Runtime};
 use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
+use crate::tracer::Tracer;
 use crate::tree::memory::PmRooms;
 use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
@@ -95,6 +96,8 @@ pub(crate) struct Engine {
     pub lifetime: Lifetime,
     /// The socket by which other processes look at the store.
     pub window: Window,
+    /// What of its operations is traced.
+    pub tracer: Tracer,
 }
 
 impl Engine {
@@ -137,6 +140,7 @@ impl Engine {
             poison,
             lifetime,
             window: Window::default(),
+            tracer: Tracer::idle(),
             options,
             surroundings,
             share,

@@ -21,14 +21,16 @@ use crate::observe::properties::{
 use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Placement};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
+use crate::tracer::TraceSummary;
 
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
         zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, ssd_device, dram_bytes,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
-        hook_failures, hook_failure, inspected_at, inspect_failure, keyspaces,
+        hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
+    TraceSummary { path, records, bytes, ended }
     MachineMemory { bytes, limited_by }
     PmChoice { by, found }
     MemoryPages { records, anonymous }

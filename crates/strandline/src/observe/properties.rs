@@ -18,6 +18,7 @@ use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::machine::{MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
 use crate::options::KeyspaceOptions;
+use crate::tracer::TraceSummary;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
@@ -108,6 +109,8 @@ pub struct Properties {
     pub inspected_at: Option<PathBuf>,
     /// Why it has none, though `inspect` asks for it.
     pub inspect_failure: Option<String>,
+    /// The trace that is taken, if one is, or was ended by an error or its length and not by a call.
+    pub trace: Option<TraceSummary>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceProperties>,
 }
@@ -374,6 +377,7 @@ impl Properties {
             hook_failures,
             inspected_at: engine.window.path(),
             inspect_failure: engine.window.failure(),
+            trace: engine.tracer.summary(),
             hook_failure: hook_failure.map(ToString::to_string),
             refusing_writes: engine.check_writable("write").err().map(|error| error.to_string()),
             keyspaces,

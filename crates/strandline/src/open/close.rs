@@ -145,6 +145,8 @@ impl Engine {
 
     fn stop(&self) {
         self.window.shut();
+        // The last handle may be gone: an error has no one to go to.
+        let _told_to_none = self.tracer.end();
         // A listener may drop the last handle on a thread that works for the store: that one goes on when this returns.
         self.background.member.leave();
         // Handles may keep its memory. That is not for the others to make up for.

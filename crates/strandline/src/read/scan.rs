@@ -30,6 +30,7 @@ use crate::read::operands::Merged;
 use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
+use crate::tracer::{TracedSeek, Tracer};
 use crate::tree::value_file::StoredValue;
 use crate::tree::value_reader::{NextValue, ValueReader, ValueUse};
 use crate::tree::walk::LevelIterator;
@@ -141,6 +142,27 @@ impl Scan {
         self.engine.events.note_damage(&error, FoundBy::Read, &self.space.name);
         self.engine.events.tell();
         error
+    }
+
+    /// What traces its store.
+    pub(crate) fn tracer(&self) -> &Tracer {
+        &self.engine.tracer
+    }
+
+    /// A seek to `bound`, if that is traced.
+    #[inline]
+    pub(crate) fn traced_seek(
+        &self,
+        bound: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Option<Box<TracedSeek>> {
+        self.engine.tracer.seek(|| {
+            let key = match bound {
+                Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
+                Bound::Unbounded => Vec::new(),
+            };
+            TracedSeek { keyspace: self.space.id, key, direction, steps: 0 }
+        })
     }
 
     /// Whether the scan stands on a key.

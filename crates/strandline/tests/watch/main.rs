@@ -9,3 +9,4 @@ mod listener;
 mod metrics;
 mod models;
 mod runtime;
+mod traces;

@@ -6,7 +6,7 @@ mod table;
 
 use strandline::{OPTIONS, Options, PmSource};
 
-use crate::config::Config;
+use crate::config::{Config, REPLAY};
 use crate::data::draw::Draw;
 pub(crate) use mix::{MIX, MIX_FLAGS, MIXES};
 pub(crate) use rocksdb::MAPPED;
@@ -99,6 +99,7 @@ fn set_all(config: &mut Config) -> Result<(), String> {
     }
     others.into_iter().try_for_each(|(name, value)| set(config, name, value))?;
     check_skew(config)?;
+    check_trace(config)?;
     if config.runs("mixgraph") {
         config.mix.check(config.num)?;
         if config.verify && config.mix.ratios.merge > 0.0 {
@@ -120,6 +121,21 @@ fn set_all(config: &mut Config) -> Result<(), String> {
             .into());
     }
     Ok(())
+}
+
+/// Refuses traces of nothing.
+fn check_trace(config: &Config) -> Result<(), String> {
+    match (&config.trace, config.runs(REPLAY)) {
+        (None, true) => Err("--benchmarks=replay: no trace; name one with --trace".into()),
+        (Some(_), false) if config.benchmarks.is_empty() => {
+            Err("--trace: the tour is not traced; name what is with --benchmarks".into())
+        }
+        (_, true) if config.verify => {
+            Err("--verify: values that replay puts do not tell their key; leave out one of them"
+                .into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a skew that nothing draws by.

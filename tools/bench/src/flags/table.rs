@@ -2,7 +2,7 @@
 
 use strandline::parse_size;
 
-use crate::config::{Config, Latency};
+use crate::config::{Config, Latency, ReplaySpeed};
 use crate::data::draw::Draw;
 use crate::data::keys::Form;
 
@@ -252,6 +252,35 @@ pub(crate) const FLAGS: &[Flag] = &[
         takes: "a share, 0 to 1",
         doc: "The share of draws that go to the hot set, with --draw=hot-set [0.8].",
         set: |config, text| put(&mut config.skew.hot_reads, share(text)),
+    },
+    Flag {
+        name: "trace",
+        takes: "file",
+        doc: "Trace what the last of the benchmarks asks of the store, to this file, which is not there. With the benchmark \
+              replay: the trace to replay.",
+        set: |config, text| put(&mut config.trace, (!text.is_empty()).then(|| Some(text.into()))),
+    },
+    Flag {
+        name: "trace_one_of",
+        takes: "count",
+        doc: "Trace one of so many keys, with all operations on it [1].",
+        set: |config, text| put(&mut config.trace_options.one_of, positive(text)?.try_into().ok()),
+    },
+    Flag {
+        name: "trace_max_size",
+        takes: "bytes",
+        doc: "End the trace at this length [64G].",
+        set: |config, text| put(&mut config.trace_options.max_bytes, parse_size(text)),
+    },
+    Flag {
+        name: "replay_speed",
+        takes: "max, or a number above 0",
+        doc: "Replay as fast as it goes, or so many times as fast as it was traced, if the store is quick enough [max].",
+        set: |config, text| {
+            let times = || number(text).filter(|times| *times > 0.0).map(ReplaySpeed::Times);
+            let speed = if text == "max" { Some(ReplaySpeed::Max) } else { times() };
+            put(&mut config.replay_speed, speed)
+        },
     },
     Flag {
         name: "unique",

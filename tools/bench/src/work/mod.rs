@@ -14,6 +14,7 @@ mod queue;
 mod ranges;
 mod read;
 mod recovery;
+pub(crate) mod replay;
 mod scan;
 mod seek;
 mod stats;
@@ -22,6 +23,7 @@ mod stores;
 mod write;
 
 use crate::bench::Bench;
+use crate::config;
 use done::Done;
 
 /// A benchmark.
@@ -134,6 +136,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         AsIs,
         mixgraph::mixgraph,
         "get, put, seek, delete and merge in one loop, by models of services; see --mix",
+    ),
+    benchmark(
+        config::REPLAY,
+        AsIs,
+        replay::replay,
+        "ask for what --trace has, threads sharing its keys; values are of the lengths that it tells",
     ),
     benchmark(
         "queue",

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod advise;
 pub mod bench;
 mod check;
 mod checkpoint;
@@ -103,6 +104,11 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Keyspace(keyspace::KeyspaceArgs),
     /// Repeat an experiment of a paper on this machine; no store is needed
     Reproduce(reproduce::ReproduceArgs),
+    /// Find out how much DRAM and persistent memory should cache the data of a trace, at your prices; no store is needed
+    #[command(after_help = "\
+The miss-ratio curve comes from a sample of keys (SHARDS, FAST 2015). Devices are models: --pm-model [optane-100x6-delta] and
+--ssd-model [nvme-tlc], see help options. Exit code 1: no split reaches the goal.")]
+    Advise(advise::AdviseArgs),
     /// Run db_bench workloads; it has flags of its own, and those of the store (try: strandline bench --help)
     #[command(disable_help_flag = true)]
     Bench(bench::BenchArgs),
@@ -157,6 +163,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Explain(args) => explain::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
         Command::Reproduce(args) => reproduce::run(context, &args),
+        Command::Advise(args) => advise::run(context, &args),
         Command::Bench(args) => bench::run(args.args),
         Command::Completions(args) => completions::run(context, &args, (whole.complete)()),
         Command::Man(args) => man::run(context, &args, (whole.pages)()),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use strandline::{
     DeviceFigures, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures, Pages,
     Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
-    TierProperties,
+    TierProperties, TraceSummary,
 };
 
 mod caches;
@@ -97,6 +97,9 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         ("  slowed", human::time(figures.slowed)),
         ("  looked at", looked_at(figures)),
     ])?;
+    if let Some(trace) = &figures.trace {
+        print_trace(trace, out)?;
+    }
     if let Some(wal) = &figures.wal {
         print_wal(wal, out)?;
     }
@@ -181,6 +184,25 @@ fn looked_at(figures: &Properties) -> String {
         (None, Some(why)) => why.clone(),
         (None, None) => "not by other processes".into(),
     }
+}
+
+fn print_trace(trace: &TraceSummary, out: &mut Out) -> Result<(), Failure> {
+    out.line("trace")?;
+    out.rows(&[
+        ("  file", trace.path.display().to_string()),
+        ("  operations", human::count(trace.records)),
+        ("  bytes", both(trace.bytes)),
+        ("  ended", trace.ended.clone().unwrap_or_else(|| "no".into())),
+    ])
+}
+
+fn trace_json(trace: &TraceSummary) -> Value {
+    json!({
+        "file": trace.path.display().to_string(),
+        "operations": trace.records,
+        "bytes": trace.bytes,
+        "ended": trace.ended,
+    })
 }
 
 fn print_wal(wal: &JournalFigures, out: &mut Out) -> Result<(), Failure> {
@@ -404,6 +426,7 @@ fn to_json(told: &StoreFigures) -> Value {
         "debt": figures.debt,
         "inspected_at": figures.inspected_at.as_ref().map(|socket| socket.display().to_string()),
         "inspect_failure": figures.inspect_failure,
+        "trace": figures.trace.as_ref().map(trace_json),
         "slowed_ns": u64::try_from(figures.slowed.as_nanos()).unwrap_or(u64::MAX),
         "wal": figures.wal.as_ref().map(wal_json),
         "ssd": figures.ssd.as_ref().map(ssd_json),

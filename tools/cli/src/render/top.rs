@@ -122,6 +122,7 @@ impl Picture {
             ("damage", now.damage_met.clone()),
             ("background work failed", compactions),
             ("a call of the application failed", now.hook_failure.clone()),
+            ("the trace has ended", now.trace.as_ref().and_then(|trace| trace.ended.clone())),
         ];
         all.into_iter()
             .filter_map(|(what, why)| why.map(|why| format!("{what}: {}", why.escape_debug())))

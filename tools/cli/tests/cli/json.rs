@@ -91,6 +91,10 @@ fn calls_of(path: &str) -> Calls {
             &["reproduce", "xengine-memtable", "--keys", "100"],
             ("Usage", 2, &["reproduce", "nothing"]),
         ),
+        "advise" => calls(
+            &["advise", "--trace=reads", "--prices=dram=4,pm=2,ssd=0.1"],
+            ("Usage", 2, &["advise", "--trace=reads"]),
+        ),
         "bench" => calls(
             &[
                 "bench",
@@ -148,6 +152,9 @@ fn values(path: &str, text: &str) -> Vec<Value> {
 fn every_command_prints_json_on_success_and_on_error() {
     let store = store();
     store.run(&["export", "--rocksdb", "rdb"]).ok();
+    let work = "--benchmarks=fillseq,readrandom";
+    let traced = ["bench", work, "--trace=reads", "--num=100", "--pm=heap", "--pm_size=32M"];
+    store.run(&traced).ok();
     let help = store.run(&["help", "--json"]).ok().json();
     let mut all = Vec::new();
     paths(&help, "", &mut all);

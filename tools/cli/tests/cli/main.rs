@@ -1,5 +1,6 @@
 //! The built command, end to end: what goes in, what comes out, and how it ends.
 
+mod advise;
 mod caches;
 mod copies;
 mod creating;
@@ -17,5 +18,6 @@ mod presets;
 mod records;
 mod rocksdb;
 mod store;
+mod traces;
 mod values;
 mod workloads;
