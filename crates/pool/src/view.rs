@@ -13,11 +13,13 @@ use crate::zones::{HeaderState, ZoneKind};
 
 const ROW: usize = 64;
 /// The letters of the zone map and their meaning, in the order in which they are counted.
-const LEGEND: [(char, &str); 9] = [
+const LEGEND: [(char, &str); 11] = [
     ('M', "memtable"),
     ('C', "clean"),
     ('t', "taken, not granted"),
+    ('B', "cache"),
     ('m', "memtable, unclaimed"),
+    ('b', "cache, unclaimed: a reader has none"),
     ('c', "clean, unclaimed"),
     ('!', "torn"),
     ('#', "extents"),

@@ -159,7 +159,7 @@ impl BlockCache {
         self.blocks.contains(key)
     }
 
-    /// Takes in a block that was not here, if there is room for it.
+    /// Takes in a block that was not here, if there is room for it; else it makes room at once.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
         let place = match role {
             Role::Data | Role::Value => Place::Probation,
@@ -169,7 +169,10 @@ impl BlockCache {
         let (block, outcome) = self.blocks.insert(key, Arc::new(block), bytes, place);
         match outcome {
             Insert::Kept => self.counters.inserts.fetch_add(1, Relaxed),
-            Insert::Refused => self.counters.refused.fetch_add(1, Relaxed),
+            Insert::Refused => {
+                send(&self.below, &Victim { key, value: Arc::clone(&block), place });
+                self.counters.refused.fetch_add(1, Relaxed)
+            }
             Insert::Present => 0,
         };
         block

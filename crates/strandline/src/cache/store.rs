@@ -62,6 +62,11 @@ impl StoreCache {
         StoreCache::of(&Arc::new(BlockCache::new(budget)))
     }
 
+    /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.
+    pub(crate) fn dram_for_below(&self) -> u64 {
+        (self.cache.budget() / 2).max(UNCHARGED)
+    }
+
     /// The same, with persistent memory below.
     pub(crate) fn with_below(self, memory: PmCache) -> StoreCache {
         let memory = Arc::new(memory);
@@ -166,16 +171,12 @@ impl StoreCache {
 }
 
 impl PmBelow {
-    /// Charges what leads to persistent memory: half of DRAM at most, as the rest is for blocks. If it is more, persistent memory has
-    /// less.
+    /// Charges what leads to persistent memory.
     fn settle(&self) {
         let owed = self.memory.dram_bytes();
         // Another thread does it.
         let Ok(mut charged) = self.charged.try_lock() else { return };
-        let is_much = self.memory.dram_bytes_in_use() > (self.cache.budget() / 2).max(UNCHARGED);
-        if is_much {
-            self.memory.give_back(1);
-        } else if owed > *charged + UNCHARGED && self.cache.charge(owed - *charged) {
+        if owed > *charged + UNCHARGED && self.cache.charge(owed - *charged) {
             *charged = owed;
         }
     }

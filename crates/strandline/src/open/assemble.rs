@@ -122,7 +122,8 @@ pub(super) fn assemble(
         let Options { pm_cache, pm_cache_policy, .. } = options;
         match access {
             Access::Write if pm_cache > 0 => {
-                let below = PmCache::new(&media, &pending_free, pm_cache, pm_cache_policy)?;
+                let dram = cache.dram_for_below();
+                let below = PmCache::new(&media, &pending_free, pm_cache, pm_cache_policy, dram)?;
                 Ok(cache.with_below(below))
             }
             _ => Ok(cache),

@@ -338,6 +338,7 @@ impl Engine {
         }
         if let Some(tables) = full {
             let values = tables.memory.as_ref().map_or(0, |memory| memory.values.staying());
+            let cached = self.pm_cache().map_or(0, |cache| cache.taken());
             let (stay, remedy) = match values {
                 0 => (String::new(), "raise ssd_size"),
                 _ => (format!("; values take {values} more there"), "raise ssd_size or pm_values"),
@@ -348,7 +349,7 @@ impl Engine {
                 tables.dirs(),
                 tables.room.taken(),
                 tables.room.limit(),
-                (space.total - space.free).saturating_sub(values)
+                (space.total - space.free).saturating_sub(values + cached)
             );
             return Error::new(ErrorKind::NoSpace, operation, text);
         }

@@ -353,19 +353,40 @@ fn it_needs_persistent_memory_and_tables() {
     assert_eq!(kind_of(Db::open(dir.path(), options)), ErrorKind::InvalidArgument);
 }
 
-/// A block cache that is too small to lead to much, and none at all.
+/// A block cache that is too small to lead to much, and none at all; also after an open with a larger one.
 #[test]
 fn with_little_dram_persistent_memory_has_less() {
-    for block_cache in [0, 100 << 10] {
-        let db =
-            place().open(options().pm_cache_policy(CachePolicy::PmFirst).block_cache(block_cache));
+    for (block_cache, policy) in [
+        (0, CachePolicy::DramFirst),
+        (0, CachePolicy::PmFirst),
+        (100 << 10, CachePolicy::PmFirst),
+        (100 << 10, CachePolicy::Auto),
+    ] {
+        let place = place();
+        // Each of sixteen parts of the directory has as much as it had at most, though not at the same time.
+        let most = (block_cache / 2).max(64 << 10) * 3 / 2;
+        let little = || options().pm_cache_policy(policy).block_cache(block_cache);
+        let db = place.open(little());
         let model = fill(&db, 4000, 1);
+        for round in 0..2 {
+            gets(&db, &model, 10_000, round);
+            let (cache, below) = (db.properties().ssd.expect("levels").cache, figures(&db));
+            assert!(below.hits > 1000 && cache.charged <= cache.budget, "{cache:?} {below:?}");
+            assert!(below.dram_bytes <= most && below.zones_given_back == 0, "{below:?}");
+            assert_sound(&db);
+        }
+        drop(db);
+        let db = place.open(options().pm_cache_policy(CachePolicy::PmFirst).block_cache(2 * MIB));
         gets(&db, &model, 10_000, 3);
-        let (cache, below) = (db.properties().ssd.expect("levels").cache, figures(&db));
-        assert!(below.hits > 1000 && cache.charged <= cache.budget, "{cache:?} {below:?}");
-        // A look at each miss: some zones' worth more at most.
-        let most = (block_cache / 2).max(64 << 10) + (16 << 10);
-        assert!(below.dram_bytes <= most, "{below:?}");
+        let much = figures(&db);
+        assert!(much.entries * 110 > most, "{much:?}");
+        drop(db);
+        let db = place.open(little());
+        work(&db);
+        let warm = figures(&db);
+        assert!(warm.entries > 200 && warm.dram_bytes <= most, "{warm:?}");
+        gets(&db, &model, 10_000, 4);
+        assert!(figures(&db).dram_bytes <= most, "{:?}", figures(&db));
         assert_sound(&db);
     }
 }

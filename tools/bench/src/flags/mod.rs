@@ -99,6 +99,7 @@ fn set_all(config: &mut Config) -> Result<(), String> {
     }
     others.into_iter().try_for_each(|(name, value)| set(config, name, value))?;
     check_skew(config)?;
+    check_rate(config)?;
     check_trace(config)?;
     if config.runs("mixgraph") {
         config.mix.check(config.num)?;
@@ -136,6 +137,18 @@ fn check_trace(config: &Config) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a rate at which nothing is ever done.
+fn check_rate(config: &Config) -> Result<(), String> {
+    let most = config.wave.a.abs() + config.wave.d;
+    if (config.mix.paced || config.write_paced) && most <= 0.0 {
+        return Err(format!(
+            "--sine_d={}: with --sine_a={} the rate is never above 0; raise one of them",
+            config.wave.d, config.wave.a
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses a skew that nothing draws by.
@@ -306,6 +319,9 @@ mod tests {
         assert!(error.contains("udb, zippydb, up2x"), "{error}");
         let merges = ["--benchmarks=mixgraph", "--mix=up2x", "--verify"];
         assert!(mix(&merges).expect_err("values change").contains("--mix_merge_ratio=0"));
+        let still = ["--sine_mix_rate", "--sine_a=0", "--sine_d=0"];
+        assert!(mix(&still).expect_err("no rate").contains("never above 0"));
+        assert!(mix(&still[1..]).is_ok());
         let nothing = ["--benchmarks=mixgraph", "--mix_get_ratio=0"];
         assert!(mix(&nothing).is_err() && mix(&nothing[1..]).is_ok());
     }

@@ -80,6 +80,8 @@ pub(crate) struct PmCache {
     pub policy: CachePolicy,
     /// Bytes of zones that it may have.
     share: u64,
+    /// Bytes of DRAM that may lead to its entries.
+    dram: u64,
     /// Zones of the pool that stay free when it takes one.
     kept: AtomicU64,
     directories: [Mutex<Directory<EntryKey>>; SHARDS],
@@ -147,7 +149,7 @@ pub struct PmCacheFigures {
     pub failed: u64,
     /// Zones that others needed.
     pub zones_given_back: u64,
-    /// Entries of earlier opens that were found.
+    /// Entries of earlier opens that were found since; they may have gone.
     pub warm: u64,
 }
 
@@ -160,7 +162,7 @@ pub(crate) struct FoundBelow {
 }
 
 impl PmCache {
-    /// A cache that may have `percent` of the pool. It takes nothing in before [`PmCache::start`].
+    /// A cache that may have `percent` of the pool, and `dram` bytes of DRAM for what leads there. It takes nothing in before [`PmCache::start`].
     ///
     /// # Errors
     /// `Io` if there is no page of memory for it.
@@ -169,12 +171,14 @@ impl PmCache {
         pending_free: &Arc<PendingFree>,
         percent: u32,
         policy: CachePolicy,
+        dram: u64,
     ) -> Result<PmCache> {
         Ok(PmCache {
             media: Arc::clone(media),
             pending_free: Arc::clone(pending_free),
             policy,
             share: media.pool.geometry().capacity() / 100 * u64::from(percent),
+            dram,
             kept: AtomicU64::new(u64::MAX),
             directories: std::array::from_fn(|_| Mutex::default()),
             by_number: ZonesByNumber::new(media.pool.geometry().zones()),
@@ -327,7 +331,8 @@ impl PmCache {
     /// Whether it may have one zone more than `zones`.
     fn may_grow(&self, zones: u64) -> bool {
         let free = u64::from(self.media.pool.space().free_zones);
-        (zones + 1) * self.zone_len() <= self.share && free > self.kept.load(Relaxed)
+        let has_room = (zones + 1) * self.zone_len() <= self.share;
+        has_room && free > self.kept.load(Relaxed) && !self.dram_is_full()
     }
 
     /// Writes an entry, and looks for what is to stay of the zone that goes next; `None` if there is no room.
@@ -389,13 +394,17 @@ impl PmCache {
         }
         let mut zones = self.zones();
         let zones = zones.as_mut()?;
-        if let Some(room) = zones.take(len) {
+        // Where DRAM has no room for one entry more, those of the oldest zone go.
+        if !self.dram_is_full()
+            && let Some(room) = zones.take(len)
+        {
             return Some(room);
         }
         let zone = match self.may_grow(zones.len()) {
             true => zones.grow()?,
             false => {
-                // A reader would take the zone with it.
+                // What was not walked through yet goes in its turn. A reader would take the zone with it.
+                self.leave_found(zones.first()?);
                 let oldest = zones.pop_unread(HOLDERS)?;
                 self.empty(&oldest);
                 let renewed = zones.renew(oldest);
@@ -526,9 +535,9 @@ impl PmCache {
         }
     }
 
-    /// The same for those that there are.
-    pub(crate) fn dram_bytes_in_use(&self) -> u64 {
-        self.counters.entries.load(Relaxed) * Directory::<EntryKey>::OVERHEAD
+    /// Whether as much DRAM leads to entries as may.
+    fn dram_is_full(&self) -> bool {
+        self.counters.entries.load(Relaxed) * Directory::<EntryKey>::OVERHEAD >= self.dram
     }
 
     /// Bytes of DRAM that lead to as many entries as there were at most.

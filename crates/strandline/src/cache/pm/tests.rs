@@ -25,7 +25,7 @@ fn started_by(
     found: Vec<Arc<Zone>>,
 ) -> PmCache {
     let pending_free = Arc::new(PendingFree::default());
-    let mut cache = PmCache::new(media, &pending_free, 75, policy).expect("cache");
+    let mut cache = PmCache::new(media, &pending_free, 75, policy, 1 << 20).expect("cache");
     cache.share = zones * ZONE;
     cache.restrict(2);
     cache.start(Arc::new(Grants::new(epoch)), found);

@@ -73,6 +73,11 @@ impl PmCache {
             if at >= zone.end || zone.is_retired() {
                 return true;
             }
+            if self.dram_is_full() {
+                // What is older goes in its turn, and is not found before.
+                self.found().clear();
+                return true;
+            }
             let Some(head) = self.head(&zone, at) else { return true };
             let len = entry_len(head.len as usize);
             if zone.end - at < len {

@@ -77,6 +77,11 @@ impl CacheZones {
         self.zones.iter().map(|zone| zone.no)
     }
 
+    /// The oldest zone.
+    pub(super) fn first(&self) -> Option<&Zone> {
+        self.zones.front().map(|zone| &**zone)
+    }
+
     /// The zone that goes next, if it is not the one that is filled.
     pub(super) fn oldest(&self) -> Option<Arc<Zone>> {
         self.zones.front().filter(|_| self.zones.len() > 1).cloned()

@@ -51,8 +51,8 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
     say(
         out,
         &format!(
-            "Gets by Zipf's law (0.99), one thread, {} of keys and values; block cache of a {DRAM}th of that, persistent memory of\n\
-             half. Thousand gets a second, and percent of look-ups that a cache had, in slices of {:.1} s. Warm: the store is closed and opened\n\
+            "Gets by Zipf's law (0.99), one thread, {} of keys and values; block cache of 1/{DRAM} of that, persistent memory of\n\
+             half. Thousand gets a second, and percent of look-ups that a cache had, in slices of {:.2} s. Warm: the store is closed and opened\n\
              again. Cold: what was in persistent memory goes, too. Emulated: tables on {SSD}, the part of it that our cores have; the\n\
              pool as said.\n",
             length(size),
@@ -79,11 +79,11 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             let reached = after.iter().position(|slice| slice.rate >= 0.9 * before.rate);
             let text = match reached {
                 Some(at) => format!(
-                    "90 % of the throughput before within {:.1} s",
+                    "90 % of the throughput before within {:.2} s",
                     (at + 1) as f64 * slice_secs(slice)
                 ),
                 None => format!(
-                    "90 % of the throughput before: not within {:.1} s",
+                    "90 % of the throughput before: not within {:.2} s",
                     SLICES as f64 * slice_secs(slice)
                 ),
             };

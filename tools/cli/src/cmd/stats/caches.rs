@@ -41,11 +41,11 @@ pub(super) fn json(cache: &CacheFigures) -> Value {
 
 fn pm_rows(cache: &PmCacheFigures) -> [(&'static str, String); 2] {
     let found = format!(
-        "{} blocks of {}, of them {} from before the open; {} of DRAM lead there",
+        "{} blocks of {}; {} of DRAM lead there; {} were found from before the open",
         human::count(cache.entries),
         both(cache.bytes),
-        human::count(cache.warm),
-        both(cache.dram_bytes)
+        both(cache.dram_bytes),
+        human::count(cache.warm)
     );
     let looked_up = format!(
         "{} hits, {} misses, {} came, {} stayed longer ({} written), {} not worth it, {} damaged, {} zones given back",
