@@ -162,6 +162,7 @@ impl Hunt<'_> {
             .campaigns
             .iter()
             .filter(|c| c.name.starts_with(&self.args.campaign))
+            .filter(|c| self.mutant.can_strike(&c.engine))
             .collect();
         campaigns
             .sort_by_key(|c| first.iter().position(|name| *name == c.name).unwrap_or(first.len()));

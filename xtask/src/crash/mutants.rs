@@ -4,6 +4,7 @@ use base::planted::Bug;
 use pmem::Site;
 use sim::{Fault, Lie, Planted, Sabotage};
 
+use super::system::Engine;
 use super::threaded;
 
 /// A planted fault.
@@ -68,6 +69,16 @@ impl Mutant {
                 format!("{site:?}.{what:?}")
             }
             Mutant::Persist(Planted::Disk(Lie { call, what, .. })) => format!("{call:?}.{what:?}"),
+        }
+    }
+
+    /// Whether stores of this engine come to its site at all.
+    pub fn can_strike(&self, engine: &Engine) -> bool {
+        match self {
+            Mutant::Persist(Planted::Memory(sabotage)) => {
+                sabotage.site != Site::Cache || engine.pm_cache > 0
+            }
+            Mutant::Logic(_) | Mutant::Persist(Planted::Disk(_)) => true,
         }
     }
 
