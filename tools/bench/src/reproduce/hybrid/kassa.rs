@@ -8,10 +8,10 @@ use std::io::Write;
 
 use strandline::CachePolicy;
 
-use super::super::intel::{DELTA, RATIO, in_turns, median, our_part};
+use super::super::intel::{DELTA, RATIO, in_turns, median, our_part, rest};
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::{LookUps, options, rest};
+use super::{LookUps, options};
 use crate::bench::Bench;
 use crate::config::{Config, Latency};
 use crate::flags;

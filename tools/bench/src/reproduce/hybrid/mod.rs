@@ -8,8 +8,6 @@ pub(super) use restart::run as restart;
 
 use strandline::{CacheFigures, CachePolicy, Compression, Db, Options, PmCacheFigures, PmSource};
 
-use crate::words::told;
-
 /// A store whose tables are on an SSD. Its pool has room for records, and besides for a cache of `below` bytes.
 fn options(size: u64, dram: u64, below: u64, policy: CachePolicy) -> Options {
     let pool = (size / RECORDS).max(POOL_MIN) + below;
@@ -56,10 +54,4 @@ impl LookUps {
         let below = self.below.hits - before.below.hits;
         [hits, below].map(|found| 100.0 * found as f64 / all.max(1) as f64)
     }
-}
-
-/// Works until there is nothing left to do.
-fn rest(db: &Db) -> Result<(), String> {
-    while !db.work(1 << 20).map_err(told)?.is_idle() {}
-    Ok(())
 }

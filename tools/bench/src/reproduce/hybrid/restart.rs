@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use strandline::{CachePolicy, Db};
 
-use super::super::intel::{DELTA, RATIO, our_part};
+use super::super::intel::{DELTA, RATIO, our_part, rest};
 use super::super::request::{Request, say};
-use super::{LookUps, options, rest};
+use super::{LookUps, options};
 use crate::data::draw::{Draw, Draws};
 use crate::data::keys::{Form, Keys};
 use crate::data::rng::Rng;
@@ -80,21 +80,17 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> 
             let text = match reached {
                 Some(at) => format!(
                     "90 % of the throughput before within {:.2} s",
-                    (at + 1) as f64 * slice_secs(slice)
+                    (at + 1) as f64 * slice.as_secs_f64()
                 ),
                 None => format!(
                     "90 % of the throughput before: not within {:.2} s",
-                    SLICES as f64 * slice_secs(slice)
+                    SLICES as f64 * slice.as_secs_f64()
                 ),
             };
             say(out, &format!("  {text}"))?;
         }
     }
     say(out, "\nOur bar: 90 % of what was before within 2 s.")
-}
-
-fn slice_secs(slice: Duration) -> f64 {
-    slice.as_secs_f64()
 }
 
 /// Gets of a store before it is closed, and behind.

@@ -10,6 +10,7 @@ mod wal;
 pub(super) use devices::{DELTA, RATIO, our_part};
 pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
+pub(super) use stores::rest;
 pub(super) use values::run as values;
 pub(super) use wal::run as wal;
 

@@ -22,7 +22,7 @@ pub(super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
 }
 
 /// Works until there is nothing left to do.
-pub(super) fn rest(db: &Db) -> Result<(), String> {
+pub(in super::super) fn rest(db: &Db) -> Result<(), String> {
     while !db.work(1 << 20).map_err(told)?.is_idle() {}
     Ok(())
 }
