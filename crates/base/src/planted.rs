@@ -75,6 +75,20 @@ bugs! {
     FreeBeforeEdit,
     /// A merge drops versions that an open snapshot still needs.
     IgnoreSnapshots,
+    /// A cached record answers reads of older numbers, too.
+    RecordOfAnyNumber,
+    /// A compaction of level 0 leaves cached records of its keys as they are.
+    RecordKept,
+    /// Records are cached while a compaction of level 0 drops those of its keys.
+    RecordPastGate,
+    /// A reader whose View was replaced caches what it found there.
+    RecordOfOldView,
+    /// A reader that does not see all numbers in the tables caches what it found.
+    RecordBelowTables,
+    /// Range deletions come to the tables, and cached records stay.
+    RecordsKeptOverRanges,
+    /// Tables are ingested, and cached records stay.
+    RecordsKeptOverIngest,
     /// What is found in the cache in persistent memory is not verified.
     CacheBytesUnverified,
     /// The cache gives no zone back.
@@ -347,6 +361,9 @@ bugs! {
     CollectLosesTime,
 }
 
+/// Whether bugs can be planted in this build: what waits for a large world is to do without.
+pub const ARE_POSSIBLE: bool = cfg!(feature = "planted");
+
 #[cfg(feature = "planted")]
 mod switch {
     use std::cell::Cell;
@@ -396,6 +413,7 @@ mod switch {
 
 #[cfg(feature = "planted")]
 mod steps {
+    use std::cell::RefCell;
     use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
     use std::sync::{Mutex, PoisonError};
 
@@ -414,8 +432,21 @@ mod steps {
         *PANICKED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    thread_local! {
+        static MEANWHILE: RefCell<Option<(&'static str, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    }
+
+    /// Has `what` done by this thread when it comes to the step `name`, once: as if another thread did it then.
+    pub fn meanwhile(name: &'static str, what: impl FnOnce() + 'static) {
+        MEANWHILE.set(Some((name, Box::new(what))));
+    }
+
     /// A step of background work, called `name`.
     pub fn step(name: &'static str) {
+        let is_due = |due: &mut (&str, Box<dyn FnOnce()>)| due.0 == name;
+        if let Some((_, what)) = MEANWHILE.with_borrow_mut(|due| due.take_if(is_due)) {
+            what();
+        }
         if LEFT.load(Relaxed) > 0 && LEFT.fetch_sub(1, Relaxed) == 1 {
             *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
             panic!("a planted panic: {name}");
@@ -424,7 +455,7 @@ mod steps {
 }
 
 #[cfg(feature = "planted")]
-pub use steps::{panic_in, panicked_in, step};
+pub use steps::{meanwhile, panic_in, panicked_in, step};
 #[cfg(feature = "planted")]
 pub use switch::{Heritage, edits_are_refused, heritage, is, plant, refuse_edits};
 

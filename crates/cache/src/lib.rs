@@ -69,9 +69,11 @@ pub enum Place {
 pub enum Insert {
     /// It is here.
     Kept,
+    /// It is here again, not long after it made room: with more bytes it would have stayed.
+    Returned,
     /// Another thread was quicker: what is returned is its value.
     Present,
-    /// There is no room, since what is here is held. The value is the caller's alone.
+    /// There is no room, since what is here is held, or it may not be here. The value is the caller's alone.
     Refused,
 }
 
@@ -92,7 +94,7 @@ type TakeVictim<K, V> = Box<dyn Fn(Victim<K, V>) + Send + Sync>;
 /// Values by key, each shared with those that hold it.
 pub struct Cache<K: Key, V> {
     shards: [Mutex<Shard<K, V>>; SHARDS],
-    budget: u64,
+    budget: AtomicU64,
     /// Bytes of everything in all shards, and of what was charged besides.
     charged: AtomicU64,
     /// Bytes of the latter.
@@ -129,7 +131,7 @@ impl<K: Key, V> Cache<K, V> {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::new()));
         Self {
             shards,
-            budget,
+            budget: AtomicU64::new(budget),
             charged: AtomicU64::new(0),
             besides: AtomicU64::new(0),
             next: AtomicUsize::new(0),
@@ -146,7 +148,18 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Bytes that it may take.
     pub fn budget(&self) -> u64 {
-        self.budget
+        self.budget.load(Relaxed)
+    }
+
+    /// Changes what it may take. What is too much makes room.
+    pub fn set_budget(&self, bytes: u64) {
+        self.budget.store(bytes, Relaxed);
+        // All shards in turns, so that none loses all it has.
+        let mut held = 0;
+        while self.charged() > bytes && held < SHARDS {
+            let shard = self.next.fetch_add(1, Relaxed) % SHARDS;
+            held = if self.evict(shard) { 0 } else { held + 1 };
+        }
     }
 
     /// Bytes that it takes, with what was charged by [`Self::charge`].
@@ -174,6 +187,19 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Takes in the value of `key`, of `bytes` bytes. What is returned is the value that counts now.
     pub fn insert(&self, key: K, value: Arc<V>, bytes: u64, place: Place) -> (Arc<V>, Insert) {
+        self.insert_if(key, value, bytes, place, || true)
+    }
+
+    /// The same, refused unless `may` says yes. It is asked under the lock under which [`Self::remove`] looks for the key: what `remove`
+    /// does not find was not allowed yet.
+    pub fn insert_if(
+        &self,
+        key: K,
+        value: Arc<V>,
+        bytes: u64,
+        place: Place,
+        may: impl FnOnce() -> bool,
+    ) -> (Arc<V>, Insert) {
         let (hash, cost) = (key.hash(), Self::cost(bytes));
         if !self.reserve(home(hash), cost) {
             return (value, Insert::Refused);
@@ -183,8 +209,20 @@ impl<K: Key, V> Cache<K, V> {
             self.charged.fetch_sub(cost, Relaxed);
             return (other, Insert::Present);
         }
-        shard.insert(key, hash, Arc::clone(&value), cost, place);
-        (value, Insert::Kept)
+        if !may() {
+            self.charged.fetch_sub(cost, Relaxed);
+            return (value, Insert::Refused);
+        }
+        let returns = shard.insert(key, hash, Arc::clone(&value), cost, place);
+        (value, if returns { Insert::Returned } else { Insert::Kept })
+    }
+
+    /// Drops the value of `key`; `false` if it is not here.
+    pub fn remove(&self, key: K) -> bool {
+        let hash = key.hash();
+        let Some(cost) = self.shard(home(hash)).remove_key(key, hash) else { return false };
+        self.charged.fetch_sub(cost, Relaxed);
+        true
     }
 
     /// Puts the value of `key`, if it is here, on the shelf of its group, too. A group has one shelf, the one that was made last.
@@ -219,27 +257,31 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Charges `bytes`, evicting until they fit, from shard `home` on; `false` if they cannot.
     fn reserve(&self, home: usize, bytes: u64) -> bool {
-        if bytes > self.budget.saturating_sub(self.besides.load(Relaxed)) {
+        if bytes > self.budget().saturating_sub(self.besides.load(Relaxed)) {
             // All of the cache would go, and that for nothing.
             return false;
         }
         self.charged.fetch_add(bytes, Relaxed);
         for step in 0..SHARDS {
-            while self.charged() > self.budget {
-                let evicted = self.shard((home + step) % SHARDS).evict();
-                let Some(Evicted { victim, cost }) = evicted else { break };
-                self.charged.fetch_sub(cost, Relaxed);
-                self.evictions.fetch_add(1, Relaxed);
-                if let Some(take) = &self.take_victim {
-                    take(victim);
-                }
-            }
+            while self.charged() > self.budget() && self.evict((home + step) % SHARDS) {}
         }
-        let fits = self.charged() <= self.budget;
+        let fits = self.charged() <= self.budget();
         if !fits {
             self.charged.fetch_sub(bytes, Relaxed);
         }
         fits
+    }
+
+    /// Takes a value out of a shard to make room; `false` if all that is there is held.
+    fn evict(&self, shard: usize) -> bool {
+        let evicted = self.shard(shard).evict();
+        let Some(Evicted { victim, cost }) = evicted else { return false };
+        self.charged.fetch_sub(cost, Relaxed);
+        self.evictions.fetch_add(1, Relaxed);
+        if let Some(take) = &self.take_victim {
+            take(victim);
+        }
+        true
     }
 
     /// Drops all values of `group`.

@@ -150,14 +150,22 @@ impl<K: Key, V> Shard<K, V> {
         self.slot(key, hash).is_some()
     }
 
-    /// Adds a value that is not here.
-    pub(crate) fn insert(&mut self, key: K, hash: u64, value: Arc<V>, cost: u64, place: Place) {
+    /// Adds a value that is not here; whether it had made room not long ago.
+    pub(crate) fn insert(
+        &mut self,
+        key: K,
+        hash: u64,
+        value: Arc<V>,
+        cost: u64,
+        place: Place,
+    ) -> bool {
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             self.grow();
         }
+        let returns = place == Place::Probation && self.ghosts.take(hash, self.len);
         let (place, uses) = match place {
             Place::Main => (Place::Main, USES_MAX),
-            Place::Probation if self.ghosts.take(hash, self.len) => (Place::Main, 0),
+            Place::Probation if returns => (Place::Main, 0),
             Place::Probation => (Place::Probation, 0),
         };
         let member = Member { key, cost, place, position: None };
@@ -178,6 +186,7 @@ impl<K: Key, V> Shard<K, V> {
         let new = || Group { list: List::EMPTY, shelf: Weak::new() };
         let group = self.groups.entry(key.group()).or_insert_with(new);
         self.grouped.push(&mut group.list, number);
+        returns
     }
 
     /// Puts the value of `key`, if it is here, on the shelf of its group, too.
@@ -315,6 +324,14 @@ impl<K: Key, V> Shard<K, V> {
             self.enqueue(first);
         }
         None
+    }
+
+    /// Drops the value of `key`, if it is here: what it cost.
+    pub(crate) fn remove_key(&mut self, key: K, hash: u64) -> Option<u64> {
+        if self.len == 0 {
+            return None;
+        }
+        self.remove(self.find(key, hash)).map(|(_, cost)| cost)
     }
 
     /// Drops all values of `group`.

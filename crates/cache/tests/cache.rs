@@ -275,3 +275,37 @@ fn where_all_is_held_nothing_new_is_kept() {
     assert!(outcome == Insert::Kept || outcome == Insert::Present && *value == 19);
     assert!(cache.charge(1000));
 }
+
+#[test]
+fn what_is_removed_is_gone_and_what_may_not_come_stays_away() {
+    let cache = with_room_for(100);
+    (0..50).for_each(|page| assert!(!ask(&cache, page)));
+    let before = cache.charged();
+    assert!(cache.remove(Page(7)) && !cache.remove(Page(7)) && !cache.contains(Page(7)));
+    assert_eq!(before - cache.charged(), Cache::<Page, u64>::cost(1000));
+    let offer = |may: bool| cache.insert_if(Page(7), Arc::new(7), 1000, Place::Probation, || may).1;
+    assert_eq!(offer(false), Insert::Refused);
+    assert!(!cache.contains(Page(7)) && cache.charged() < before);
+    assert_eq!(offer(true), Insert::Kept);
+    assert_eq!((offer(true), offer(false)), (Insert::Present, Insert::Present));
+    assert_eq!((cache.charged(), cache.len()), (before, 50));
+}
+
+#[test]
+fn a_smaller_budget_makes_room_at_once_and_what_comes_back_is_told() {
+    let cache = with_room_for(200);
+    (0..200).for_each(|page| assert!(!ask(&cache, page)));
+    let half = cache.budget() / 2;
+    cache.set_budget(half);
+    assert!(cache.charged() <= half && cache.len() >= 90, "{} left", cache.len());
+    let gone: Vec<u64> = (0..200).filter(|page| !cache.contains(Page(*page))).collect();
+    let returned = |page: u64| {
+        cache.insert(Page(page), Arc::new(page), 1000, Place::Probation).1 == Insert::Returned
+    };
+    let came_back = gone.iter().rev().take(20).filter(|page| returned(**page)).count();
+    assert!(came_back >= 5, "{came_back} of 20");
+    assert!(!returned(10_000) && !returned(10_001));
+    cache.set_budget(4 * half);
+    (0..200).for_each(|page| drop(ask(&cache, page)));
+    assert!((0..200).all(|page| cache.contains(Page(page))));
+}

@@ -192,6 +192,7 @@ impl Engine {
             self.lifetime.usage.note_replaced(subrange);
             self.empty(subrange);
         }
+        self.tables.iter().for_each(|tables| tables.cache.drop_records(space.id));
         edit.end();
         Ok(())
     }

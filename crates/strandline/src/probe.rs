@@ -18,6 +18,8 @@ pub enum ProbeSource {
         /// Entries in the run.
         entries: u64,
     },
+    /// The block cache, which has the record itself.
+    CachedRecord,
     /// A table of a level.
     Table {
         /// Its level.

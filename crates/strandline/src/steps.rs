@@ -227,7 +227,8 @@ impl<'a> Read<'a> {
             let dropped = space.dropped.load(std::sync::atomic::Ordering::Relaxed);
             return if dropped { Err(crate::keyspace::dropped(space)) } else { Ok(None) };
         };
-        let newest = engine.newest_version(&view, key, seq, SearchDepth::AllLevels, &mut ())?;
+        let newest =
+            engine.newest_version(space, &view, key, seq, SearchDepth::AllLevels, &mut ())?;
         let found = engine.resolve(&view, AsOfNow::of(space), key, newest, &mut ())?;
         let found = found.filter(|found| !found.deletes());
         found.map(|found| found.value(&engine.media).map(<[u8]>::to_vec)).transpose().map(Some)

@@ -36,7 +36,7 @@ pub enum Equivalent {
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space.
-const SHOWN_BY_TESTS: [Bug; 10] = [
+const SHOWN_BY_TESTS: [Bug; 17] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -47,6 +47,13 @@ const SHOWN_BY_TESTS: [Bug; 10] = [
     Bug::FreeLentPmTable,
     Bug::FreeReadPmValues,
     Bug::CacheZonesKept,
+    Bug::RecordOfAnyNumber,
+    Bug::RecordKept,
+    Bug::RecordPastGate,
+    Bug::RecordOfOldView,
+    Bug::RecordBelowTables,
+    Bug::RecordsKeptOverRanges,
+    Bug::RecordsKeptOverIngest,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.

@@ -145,7 +145,7 @@ impl Block {
     }
 
     /// A block that is no part of a table: a value, or what it is part of, that stands at `offset` of another file.
-    pub(crate) fn of_value(bytes: Vec<u8>, offset: u64) -> Self {
+    pub fn of_value(bytes: Vec<u8>, offset: u64) -> Self {
         let own = bytes.capacity();
         Self { own, ..Self::lent_value(bytes.into(), offset) }
     }

@@ -242,7 +242,14 @@ impl Engine {
             }
             let changes = made.iter().map(|new| VersionEdit::AddTable(Box::new(new.desc.clone())));
             let edit = self.edit(changes.collect())?;
+            let subranges = space.subranges();
+            let gates: Vec<_> =
+                subranges.iter().map(|each| each.view.load().gate.close()).collect();
+            if let (false, Some(tables)) = (planted::is(Bug::RecordsKeptOverIngest), &self.tables) {
+                tables.cache.drop_records(space.id);
+            }
             self.swap_trees(space, std::mem::take(made), None);
+            drop(gates);
             edit.end();
             return Ok(true);
         }

@@ -8,7 +8,9 @@
 //!
 //! Below it a store may have a cache in persistent memory ([`pm`]), which takes what makes room here.
 
+mod balance;
 pub(crate) mod pm;
+pub(crate) mod records;
 mod store;
 
 use std::collections::HashMap;
@@ -19,9 +21,12 @@ use base::checksum::mix;
 use cache::{Asked, Cache, Insert, Key, Place, Shelf, Victim};
 use sst::{Block, Role};
 
+use balance::{Balance, Division};
+use records::Records;
+
 pub(crate) use pm::PmCache;
 pub use pm::PmCacheFigures;
-pub(crate) use store::{BlockSource, StoreCache};
+pub(crate) use store::{BlockSource, StoreCache, blocks_read};
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,6 +75,10 @@ pub(crate) struct BlockCache {
     held: AtomicU64,
     users: AtomicU32,
     counters: Counters,
+    /// Bytes that blocks and records may take together.
+    budget: u64,
+    records: Records,
+    balance: Balance,
 }
 
 /// What is charged for something that stands with its table, for as long as this is there.
@@ -107,6 +116,16 @@ pub struct CacheFigures {
     pub purged: u64,
     /// Blocks that were not kept, since readers held all that is cached.
     pub refused: u64,
+    /// Bytes of it that single records take.
+    pub record_bytes: u64,
+    /// Look-ups of a record that found it, without a block.
+    pub record_hits: u64,
+    /// Look-ups of a record that did not.
+    pub record_misses: u64,
+    /// Records put in.
+    pub record_inserts: u64,
+    /// Records dropped because newer ones, or range deletions, came to the tables.
+    pub records_dropped: u64,
 }
 
 impl BlockCache {
@@ -120,11 +139,31 @@ impl BlockCache {
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
+            budget,
+            records: Records::new(),
+            balance: Balance::default(),
         }
     }
 
     pub(crate) fn budget(&self) -> u64 {
-        self.blocks.budget()
+        self.budget
+    }
+
+    fn division(&self) -> Division {
+        let (held, records) = (self.held.load(Relaxed), self.records.cached.budget());
+        Division { budget: self.budget, held, records }
+    }
+
+    /// Gives records this much of the budget, and blocks the rest.
+    fn divide(&self, records: u64) {
+        // What gets less goes first.
+        if records < self.records.cached.budget() {
+            self.records.cached.set_budget(records);
+            self.blocks.set_budget(self.budget - records);
+        } else {
+            self.blocks.set_budget(self.budget - records);
+            self.records.cached.set_budget(records);
+        }
     }
 
     fn take_user(&self) -> CacheUser {
@@ -159,8 +198,22 @@ impl BlockCache {
         self.blocks.contains(key)
     }
 
-    /// Takes in a block that was not here, if there is room for it; else it makes room at once.
+    /// Takes in a block that was read from its file, if there is room for it; else it makes room at once.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
+        let (block, outcome) = self.put(key, role, block);
+        if self.balance.note_block(outcome, self.budget) && self.records.are_some() {
+            let records = self.balance.step(self.division());
+            records.into_iter().for_each(|records| self.divide(records));
+        }
+        block
+    }
+
+    /// Takes in a copy of a block in persistent memory.
+    fn keep_copy(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
+        self.put(key, role, block).0
+    }
+
+    fn put(&self, key: BlockKey, role: Role, block: Block) -> (Arc<Block>, Insert) {
         let place = match role {
             Role::Data | Role::Value => Place::Probation,
             _ => Place::Main,
@@ -168,14 +221,14 @@ impl BlockCache {
         let bytes = block.charge() as u64;
         let (block, outcome) = self.blocks.insert(key, Arc::new(block), bytes, place);
         match outcome {
-            Insert::Kept => self.counters.inserts.fetch_add(1, Relaxed),
+            Insert::Kept | Insert::Returned => self.counters.inserts.fetch_add(1, Relaxed),
             Insert::Refused => {
                 send(&self.below, &Victim { key, value: Arc::clone(&block), place });
                 self.counters.refused.fetch_add(1, Relaxed)
             }
             Insert::Present => 0,
         };
-        block
+        (block, outcome)
     }
 
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
@@ -202,7 +255,12 @@ impl BlockCache {
 
     /// Charges `len` bytes, if all that tables hold is `most` at most.
     fn hold_bytes(self: &Arc<Self>, len: u64, most: u64) -> Option<Hold> {
-        if self.held.fetch_add(len, Relaxed) + len <= most && self.blocks.charge(len) {
+        let held = self.held.fetch_add(len, Relaxed) + len;
+        let division = self.division();
+        if held <= most && division.records > division.records_max() {
+            self.divide(division.records_max());
+        }
+        if held <= most && self.blocks.charge(len) {
             return Some(Hold { len, cache: Arc::clone(self) });
         }
         self.held.fetch_sub(len, Relaxed);
@@ -216,9 +274,10 @@ impl BlockCache {
 
     pub(crate) fn figures(&self) -> CacheFigures {
         let (counters, Asked { hits, misses }) = (&self.counters, self.blocks.asked());
+        let of_records = self.records.cached.asked();
         CacheFigures {
             budget: self.budget(),
-            charged: self.blocks.charged(),
+            charged: self.blocks.charged() + self.records.cached.charged(),
             held: self.held.load(Relaxed),
             hits,
             misses,
@@ -226,6 +285,11 @@ impl BlockCache {
             evictions: self.blocks.evictions(),
             purged: counters.purged.load(Relaxed),
             refused: counters.refused.load(Relaxed),
+            record_bytes: self.records.cached.charged(),
+            record_hits: of_records.hits,
+            record_misses: of_records.misses,
+            record_inserts: self.records.counters.inserts.load(Relaxed),
+            records_dropped: self.records.counters.dropped.load(Relaxed),
         }
     }
 }

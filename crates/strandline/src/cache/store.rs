@@ -1,6 +1,7 @@
 //! The caches as one store uses them: blocks in DRAM, which it may share with other stores, and below them those in its own
 //! persistent memory, if it has any there.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use base::Result;
@@ -18,6 +19,8 @@ pub(crate) struct StoreCache {
     pub cache: Arc<BlockCache>,
     pub user: CacheUser,
     below: Option<Arc<PmBelow>>,
+    /// Whether records come here, beside blocks.
+    pub(super) takes_records: bool,
 }
 
 /// Persistent memory below the block cache.
@@ -34,6 +37,16 @@ impl Drop for PmBelow {
             self.cache.discharge(*charged);
         }
     }
+}
+
+thread_local! {
+    static BLOCKS_READ: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Blocks that this thread has read from files.
+#[inline]
+pub(crate) fn blocks_read() -> u64 {
+    BLOCKS_READ.get()
 }
 
 /// How a block comes to be that is not in DRAM.
@@ -54,12 +67,22 @@ pub(crate) trait BlockSource {
 impl StoreCache {
     /// A part in a cache that other stores use too.
     pub(crate) fn of(cache: &Arc<BlockCache>) -> StoreCache {
-        StoreCache { cache: Arc::clone(cache), user: cache.take_user(), below: None }
+        StoreCache {
+            cache: Arc::clone(cache),
+            user: cache.take_user(),
+            below: None,
+            takes_records: false,
+        }
     }
 
     /// A cache for one store.
     pub(crate) fn own(budget: u64) -> StoreCache {
         StoreCache::of(&Arc::new(BlockCache::new(budget)))
+    }
+
+    /// The same, with records beside blocks.
+    pub(crate) fn with_records(self) -> StoreCache {
+        StoreCache { takes_records: true, ..self }
     }
 
     /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.
@@ -141,7 +164,7 @@ impl StoreCache {
         let found = memory.find(key.table, key.offset)?;
         let block = restore(found.bytes).ok()?;
         if memory.policy.comes_back(role, found.finds) {
-            Some(self.cache.keep(key, role, block))
+            Some(self.cache.keep_copy(key, role, block))
         } else {
             Some(Arc::new(block))
         }
@@ -154,6 +177,7 @@ impl StoreCache {
 
     /// Takes in a block that was read from its file.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
+        BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
         let Some(below) = &self.below else { return self.cache.keep(key, role, block) };
         below.settle();
         if below.memory.policy.reads_to_dram(role) {

@@ -87,6 +87,11 @@ impl Engine {
             let tiers = made.iter().filter_map(|new| new.desc.place()).map(|place| place.tier);
             tables.sync_dirs(&tiers.collect())?;
         }
+        let deletes_ranges =
+            inputs.level0.deletes_ranges() && !planted::is(Bug::RecordsKeptOverRanges);
+        if let (true, Some(tables)) = (deletes_ranges, &self.tables) {
+            tables.cache.drop_records(space.id);
+        }
         self.swap_trees(space, made, left);
         if !view_first {
             self.release_inputs(compaction, freed);

@@ -64,7 +64,10 @@ wire! {
     PmCacheFigures {
         limit, taken, bytes, entries, dram_bytes, hits, misses, inserts, carried_over, written_bytes, refused, failed, zones_given_back, warm,
     }
-    CacheFigures { budget, charged, held, hits, misses, inserts, evictions, purged, refused }
+    CacheFigures {
+        budget, charged, held, hits, misses, inserts, evictions, purged, refused, record_bytes, record_hits, record_misses, record_inserts,
+        records_dropped,
+    }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,
         collected, value_bytes, pm_value_bytes, tier_moves, tier_move_bytes, time,
@@ -166,6 +169,7 @@ impl Wire for ProbeSource {
         let (name, first, second) = match *self {
             ProbeSource::Memtable { order } => ("memtable", order, 0),
             ProbeSource::Run { id, entries } => ("run", id, entries),
+            ProbeSource::CachedRecord => ("cached record", 0, 0),
             ProbeSource::Table { level, id } => ("table", id, level as u64),
         };
         out.raw("{");
@@ -181,6 +185,9 @@ impl Wire for ProbeSource {
         }
         if let Some([id, entries]) = of("run") {
             return Some(ProbeSource::Run { id, entries });
+        }
+        if of("cached record").is_some() {
+            return Some(ProbeSource::CachedRecord);
         }
         let [id, level] = of("table")?;
         Some(ProbeSource::Table { level: level.try_into().ok()?, id })

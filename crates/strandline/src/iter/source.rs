@@ -102,6 +102,11 @@ impl StoreSource {
         }
     }
 
+    /// Whether it is a part of level 0.
+    pub(crate) fn is_level0(&self) -> bool {
+        !matches!(self, StoreSource::Tables(_))
+    }
+
     /// What the entry it stands on says of its key.
     pub(crate) fn kind(&self) -> EntryKind {
         match self {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
+use crate::cache::records::RecordGate;
 use crate::keyspace::write_head::WriteHead;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
@@ -27,6 +28,8 @@ pub(crate) struct View {
     pub runs: Vec<Arc<Run>>,
     /// Levels of tables. All of them are older than every run.
     pub tree: Arc<Tree>,
+    /// That of the subrange, for records of the tables that are cached.
+    pub gate: Arc<RecordGate>,
 }
 
 impl View {
@@ -40,7 +43,8 @@ impl View {
         let newest = newest.chain(runs.iter().map(|run| run.desc.order)).max().unwrap_or(0);
         let active = Arc::new(Memtable::new(newest + 1));
         let memtables = std::iter::once(active).chain(immutable).collect();
-        View { number: 1, write_head: Arc::new(WriteHead::new(1)), memtables, runs, tree }
+        let write_head = Arc::new(WriteHead::new(1));
+        View { number: 1, write_head, memtables, runs, tree, gate: Arc::default() }
     }
 
     /// Whether no newer View, or subrange, stands in its place.

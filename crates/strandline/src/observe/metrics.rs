@@ -358,6 +358,13 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
         counter("block_cache_misses", "Blocks that were looked up and had to be read.")
             .is(cache.misses),
         counter("block_cache_evictions", "Blocks that made room for others.").is(cache.evictions),
+        gauge("cached_records", "Bytes of the block cache that single records take.")
+            .in_unit(bytes.clone())
+            .is(cache.record_bytes),
+        counter("cached_record_hits", "Records that were looked up in the block cache and found.")
+            .is(cache.record_hits),
+        counter("cached_record_misses", "Records that were looked up there and not found.")
+            .is(cache.record_misses),
         gauge("background_failing", "1 if the last compaction failed, else 0.")
             .is(ssd.trouble.is_some().into()),
         counter("compactions_level0", "Compactions of level 0.").is(compactions.level0),

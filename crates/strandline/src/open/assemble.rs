@@ -119,6 +119,7 @@ pub(super) fn assemble(
             None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
             Some(runtime) => StoreCache::of(&runtime.memory.cache),
         };
+        let cache = if options.cache_records { cache.with_records() } else { cache };
         let Options { pm_cache, pm_cache_policy, .. } = options;
         match access {
             Access::Write if pm_cache > 0 => {

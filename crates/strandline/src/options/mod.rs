@@ -243,6 +243,8 @@ settings! {
         hash_index: bool = false,
         /// Bytes of DRAM, out of `dram_budget`, for blocks of tables.
         block_cache: u64 = 256 << 20,
+        /// Whether `block_cache`, once it is full, also keeps single records that are read.
+        cache_records: bool = true,
         /// Bytes per second that compactions write at most; 0: no limit.
         compaction_rate: u64 = 0,
         /// Background threads; 0: the caller drives background work.

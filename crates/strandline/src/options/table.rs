@@ -282,6 +282,12 @@ pub const TABLE: &[Row] = &[
               memory is not among them.",
     },
     Row {
+        name: "cache_records",
+        unit: "true or false",
+        default: "true",
+        doc: "Whether block_cache, once it is full, also keeps single records that are read: a hot key then takes its own bytes, not               a block's. Not in keyspaces with a compaction filter.",
+    },
+    Row {
         name: "compaction_rate",
         unit: "bytes per second; 0: no limit",
         default: "0",

@@ -14,7 +14,7 @@ impl Engine {
         let (view, visible) = self.pin(space, key)?;
         let mut recorder = Recorder::new();
         let newest =
-            self.newest_version(&view, key, visible, SearchDepth::AllLevels, &mut recorder)?;
+            self.newest_version(space, &view, key, visible, SearchDepth::AllLevels, &mut recorder)?;
         let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut recorder)?;
         let found = found.filter(|found| !found.deletes());
         let len = found.map(|found| found.value(&self.media).map(<[u8]>::len)).transpose()?;

@@ -15,7 +15,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::Guard;
 use base::planted::{self, Bug};
 use base::{Result, Seq};
+use sst::Hit;
 
+use crate::cache::StoreCache;
+use crate::cache::blocks_read;
+use crate::cache::records::FoundIn;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::view::View;
@@ -91,6 +95,36 @@ impl Pinning {
 #[inline]
 pub(crate) fn view_of(space: &KeyspaceState, key: &[u8]) -> Guard<Arc<View>> {
     space.routes.load().of(key).view.load()
+}
+
+/// A record that a look-up found in the tables.
+#[derive(Clone, Copy)]
+struct FoundRecord<'r> {
+    key: &'r [u8],
+    hit: &'r Hit,
+    found_in: FoundIn,
+}
+
+/// Caches what a look-up at `snapshot` found in the tables of `view`, as far as it may (I-RECORD-3).
+#[inline]
+fn offer_record(
+    cache: &StoreCache,
+    keyspace: u32,
+    view: &View,
+    snapshot: Seq,
+    found: FoundRecord<'_>,
+) {
+    let FoundRecord { key, hit, found_in } = found;
+    if !cache.takes_record(key, hit, found_in) {
+        return;
+    }
+    planted::step("cache a record");
+    let sees_all = snapshot >= view.tree.newest || planted::is(Bug::RecordBelowTables);
+    let is_current = || view.is_current() || planted::is(Bug::RecordOfOldView);
+    if sees_all {
+        let may = || view.gate.is_open() && is_current();
+        cache.offer_record(keyspace, key, hit, found_in, may);
+    }
 }
 
 impl Engine {
@@ -180,6 +214,7 @@ impl Engine {
     #[inline]
     pub(crate) fn newest_version(
         &self,
+        space: &KeyspaceState,
         view: &View,
         key: &[u8],
         snapshot: Seq,
@@ -230,9 +265,48 @@ impl Engine {
         }
         // R4
         if depth == SearchDepth::AllLevels && !view.tree.is_empty() {
-            return view.tree.get(key, snapshot, trace);
+            return self.newest_in_tables(space, view, key, snapshot, trace);
         }
         Ok(None)
+    }
+
+    /// R4 of a key that level 0 knows nothing of: its cached record, or the levels.
+    #[inline]
+    fn newest_in_tables(
+        &self,
+        space: &KeyspaceState,
+        view: &View,
+        key: &[u8],
+        snapshot: Seq,
+        trace: &mut impl Trace,
+    ) -> Result<Option<Found>> {
+        let Some(cache) = self.records_of(space) else {
+            return view.tree.get(key, snapshot, trace);
+        };
+        if let Some(record) = cache.find_record(space.id, key, snapshot) {
+            trace.probe(|| Probe {
+                source: ProbeSource::CachedRecord,
+                passed_filter: true,
+                found: true,
+                versions: 1,
+                bytes: (key.len() + record.value().len()) as u64,
+            });
+            return Ok(Some(Found::Cached(record)));
+        }
+        let read = blocks_read();
+        let found = view.tree.get(key, snapshot, trace)?;
+        if let Some(Found::Table(hit)) = &found {
+            let found_in = if blocks_read() == read { FoundIn::Memory } else { FoundIn::File };
+            offer_record(cache, space.id, view, snapshot, FoundRecord { key, hit, found_in });
+        }
+        Ok(found)
+    }
+
+    /// Where records of tables of a keyspace are cached.
+    #[inline]
+    fn records_of(&self, space: &KeyspaceState) -> Option<&StoreCache> {
+        let tables = self.tables.as_ref().filter(|_| !space.hooks.has_filter())?;
+        Some(&tables.cache)
     }
 
     /// Whether `key` has a value that is visible at `snapshot`, or now. Operands are not merged: whatever they come to, there is one.
@@ -245,7 +319,8 @@ impl Engine {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
+        let newest =
+            self.newest_version(space, &view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         self.check_lost(space, key, newest.as_ref())?;
         let newest = self.judge(AsOfNow::of(space), key, newest)?;
         Ok(newest.is_some_and(|found| !found.deletes()))
@@ -269,7 +344,7 @@ impl Engine {
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
-                let mut found = self.find_many(view, &keys, seq)?;
+                let mut found = self.find_many(space, view, &keys, seq)?;
                 if of.now.is_none() {
                     view.tree.values.fetch_many(&keys, &mut found)?;
                 }
@@ -318,19 +393,45 @@ impl Engine {
     }
 
     /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
-    fn find_many(&self, view: &View, keys: &[&[u8]], snapshot: Seq) -> Result<Vec<Option<Found>>> {
+    fn find_many(
+        &self,
+        space: &KeyspaceState,
+        view: &View,
+        keys: &[&[u8]],
+        snapshot: Seq,
+    ) -> Result<Vec<Option<Found>>> {
         for memtable in &view.memtables {
             memtable.prefetch(&self.media, keys, snapshot);
         }
         for run in &view.runs {
             keys.iter().for_each(|key| run.prefetch(&self.media, key, hash(key)));
         }
-        let level0 =
-            |key: &&[u8]| self.newest_version(view, key, snapshot, SearchDepth::Level0, &mut ());
+        let level0 = |key: &&[u8]| {
+            self.newest_version(space, view, key, snapshot, SearchDepth::Level0, &mut ())
+        };
         let found = keys.iter().map(level0);
         let mut found = found.collect::<Result<Vec<_>>>()?;
-        if !view.tree.is_empty() {
+        if view.tree.is_empty() {
+            return Ok(found);
+        }
+        let Some(cache) = self.records_of(space) else {
             view.tree.get_many(keys, snapshot, &mut found)?;
+            return Ok(found);
+        };
+        let mut read = Vec::new();
+        for (no, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+            *found = cache.find_record(space.id, keys[no], snapshot).map(Found::Cached);
+            if found.is_none() {
+                read.push(no);
+            }
+        }
+        view.tree.get_many(keys, snapshot, &mut found)?;
+        for no in read {
+            if let Some(Found::Table(hit)) = &found[no] {
+                // Which blocks were read is not known of each.
+                let found = FoundRecord { key: keys[no], hit, found_in: FoundIn::Memory };
+                offer_record(cache, space.id, view, snapshot, found);
+            }
         }
         Ok(found)
     }
@@ -348,7 +449,8 @@ impl Engine {
         // The View is held until the value is copied: it keeps the record's zone from being reused.
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
+        let newest =
+            self.newest_version(space, &view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         match self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())? {
             Some(found) if !found.deletes() => {
                 out.extend_from_slice(found.value(&self.media)?);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::{PmOffset, Result, Seq};
 use sst::Block;
 
+use crate::cache::records::CachedRecord;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
@@ -25,6 +26,8 @@ pub(crate) enum HeldValue {
     Pool { media: Arc<Media>, range: Range<u64>, _kept: Kept },
     /// In a block of a table.
     Block(Arc<Block>, Range<usize>),
+    /// The end of what is cached of a record, from here on.
+    Record(Arc<CachedRecord>, usize),
     /// Made of several versions.
     Own(Vec<u8>),
 }
@@ -43,6 +46,7 @@ impl HeldValue {
                 media.region.bytes(range.start, (range.end - range.start) as usize)
             }
             HeldValue::Block(block, range) => &block.bytes()[range.clone()],
+            HeldValue::Record(record, from) => &record.value()[*from..],
             HeldValue::Own(bytes) => bytes,
         }
     }
@@ -91,7 +95,8 @@ impl Engine {
         self.check_open("get")?;
         let (view, visible) = self.pin(space, key)?;
         let snapshot = snapshot.unwrap_or(visible);
-        let newest = self.newest_version(&view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
+        let newest =
+            self.newest_version(space, &view, key, snapshot, SearchDepth::AllLevels, &mut ())?;
         let found = self.resolve(&view, AsOfNow::of(space), key, newest, &mut ())?;
         let Some(found) = found.filter(|found| !found.deletes()) else { return Ok(None) };
         // Verified here, once.
@@ -111,6 +116,10 @@ impl Engine {
             Found::Table(hit) | Found::TimedTable(hit) => {
                 let range = place(value, hit.block.bytes());
                 Some(HeldValue::Block(Arc::clone(&hit.block), range))
+            }
+            Found::Cached(record) | Found::TimedCached(record) => {
+                let from = place(value, record.value()).start;
+                Some(HeldValue::Record(Arc::clone(record), from))
             }
             Found::Merged(..) | Found::Expired(_) | Found::RangeDeleted(_) => None,
         };

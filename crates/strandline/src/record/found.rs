@@ -1,8 +1,11 @@
 //! What a look-up found, wherever that is.
 
+use std::sync::Arc;
+
 use base::{Result, Seq};
 use sst::{EntryKind, Hit};
 
+use crate::cache::records::CachedRecord;
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::ttl::{NamedKey, Now, Timed, judge, value_of};
@@ -13,11 +16,14 @@ pub(crate) enum Found {
     Record(Entry),
     /// An entry of a table.
     Table(Hit),
+    /// An entry of a table, cached without it.
+    Cached(Arc<CachedRecord>),
     /// What the merge operator made of several versions; the newest has this number.
     Merged(Seq, Vec<u8>),
     /// A record, or an entry of a table, whose value stands behind the time at which it expires.
     TimedRecord(Entry),
     TimedTable(Hit),
+    TimedCached(Arc<CachedRecord>),
     /// None: the version of this number has expired.
     Expired(Seq),
     /// None: the range deletion of this number covers all that there is.
@@ -30,6 +36,7 @@ impl Found {
         match self {
             Found::Record(entry) | Found::TimedRecord(entry) => entry.seq,
             Found::Table(hit) | Found::TimedTable(hit) => hit.seq,
+            Found::Cached(record) | Found::TimedCached(record) => record.seq,
             Found::RangeDeleted(seq) | Found::Expired(seq) | Found::Merged(seq, _) => *seq,
         }
     }
@@ -40,7 +47,8 @@ impl Found {
         match self {
             Found::Record(entry) => entry.kind == Kind::Delete,
             Found::Table(hit) => hit.kind.is_deletion(),
-            Found::Merged(..) | Found::TimedRecord(_) | Found::TimedTable(_) => false,
+            Found::Cached(_) | Found::Merged(..) => false,
+            Found::TimedRecord(_) | Found::TimedTable(_) | Found::TimedCached(_) => false,
             Found::RangeDeleted(_) | Found::Expired(_) => true,
         }
     }
@@ -58,6 +66,7 @@ impl Found {
             found if expired => Found::Expired(found.seq()),
             Found::Record(entry) => Found::TimedRecord(entry),
             Found::Table(hit) => Found::TimedTable(hit),
+            Found::Cached(record) => Found::TimedCached(record),
             found => found,
         })
     }
@@ -78,9 +87,11 @@ impl Found {
         match self {
             Found::Record(entry) => media.value(entry),
             Found::Table(hit) => Ok(hit.value()),
+            Found::Cached(record) => Ok(record.value()),
             Found::Merged(_, value) => Ok(value),
             Found::TimedRecord(entry) => media.value(entry).map(value_of),
             Found::TimedTable(hit) => Ok(value_of(hit.value())),
+            Found::TimedCached(record) => Ok(value_of(record.value())),
             Found::RangeDeleted(_) | Found::Expired(_) => Ok(&[]),
         }
     }

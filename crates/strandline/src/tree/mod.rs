@@ -63,6 +63,8 @@ pub(crate) struct Tree {
     pub values: Arc<ValueFiles>,
     /// What the tables hold, for the most part.
     pub content: TableContent,
+    /// The greatest number in the tables.
+    pub newest: Seq,
 }
 
 impl Tree {
@@ -83,6 +85,7 @@ impl Tree {
         }
         tree.values = Arc::new(ValueFiles::of(tree.tables().map(|(_, table)| table)));
         let bytes: u64 = tree.tables().map(|(_, table)| table.desc.len).sum();
+        tree.newest = tree.tables().map(|(_, table)| table.desc.max_seq).max().unwrap_or_default();
         if tree.values.iter().map(|live| live.bytes).sum::<u64>() > REFERENCES * bytes {
             tree.content = TableContent::References;
         }

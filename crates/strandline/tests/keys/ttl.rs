@@ -96,6 +96,9 @@ fn a_value_is_read_until_its_time_and_never_after_wherever_it_lies() {
             }
             assert_eq!(cache.iter().count(), 0);
         }
+        // Those that were read in the tables were read as cached records, too.
+        let cached = db.properties().ssd.map_or(0, |ssd| ssd.cache.record_hits);
+        assert_eq!(cached > 0, ssd != SsdSource::None, "{cached} records");
         drop(cache);
         db.close().expect("close");
         db = open();

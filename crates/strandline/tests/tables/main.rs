@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cached_records;
 mod level0;
 mod pm_cache;
 mod pm_tables;

@@ -54,6 +54,13 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
                 cache.charged, cache.budget, cache.hits, cache.misses
             ),
         );
+        row(
+            "cached records",
+            format!(
+                "{} of that; {} hits, {} misses",
+                cache.record_bytes, cache.record_hits, cache.record_misses
+            ),
+        );
         if let Some(cache) = &ssd.pm_cache {
             row(
                 "cache in PM",

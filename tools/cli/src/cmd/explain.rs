@@ -96,6 +96,7 @@ fn source(timed: &TimedProbe, memory: Memory) -> (String, &'static str) {
         ProbeSource::Run { id, entries } => {
             (format!("run {id} of {entries} entries"), memory.word())
         }
+        ProbeSource::CachedRecord => ("cached record".to_owned(), "DRAM"),
         ProbeSource::Table { level, id } => (format!("level {level}, table {id}"), "SSD"),
         other => (format!("{other:?}"), "unknown"),
     }

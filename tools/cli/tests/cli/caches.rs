@@ -1,10 +1,10 @@
-//! The cache in persistent memory as users of the command have it.
+//! Cached records and the cache in persistent memory as users of the command have it.
 
 use crate::store::Store;
 
-/// Hits and misses there, as the benchmark `stats` tells them.
-fn hits_and_misses(text: &str) -> [u64; 2] {
-    let line = text.lines().find(|line| line.contains("cache in PM")).expect(text);
+/// Hits and misses of a cache, as the benchmark `stats` tells them.
+fn hits_and_misses(text: &str, cache: &str) -> [u64; 2] {
+    let line = text.lines().find(|line| line.contains(cache)).expect(text);
     let told = line.split("; ").nth(1).expect("look-ups");
     let mut counts = told.split(", ").map(|count| count.split(' ').next().expect("a count"));
     [(); 2].map(|()| counts.next().and_then(|count| count.parse().ok()).expect("a number"))
@@ -34,9 +34,9 @@ fn what_is_cached_outlives_the_process() {
         store.run(&[&all[..], flags].concat()).ok().text()
     };
     let first = bench("filluniquerandom,compact,readrandom,readrandom,stats", &[]);
-    assert!(hits_and_misses(&first)[0] > 1000, "{first}");
+    assert!(hits_and_misses(&first, "cache in PM")[0] > 1000, "{first}");
     let again = bench("readrandom,stats", &["--use_existing_db"]);
-    let [hits, misses] = hits_and_misses(&again);
+    let [hits, misses] = hits_and_misses(&again, "cache in PM");
     assert!(hits > 3 * misses, "{again}");
     let zones = store.run(&["zone", "--json", "--db", &db]).ok().text();
     let cached = zones.matches("\"cache\"").count();
@@ -82,4 +82,36 @@ fn reproduce_restarts_with_a_warm_cache() {
         let (warm, cold) = (first(&format!("{memory}, warm")), first(&format!("{memory}, cold")));
         assert!(warm > cold, "{memory}: {warm} to {cold} percent of look-ups: {report}");
     }
+}
+
+/// Where few keys are hot, single records answer gets, and blocks are read less.
+#[test]
+fn records_of_hot_keys_are_cached() {
+    let store = Store::new();
+    let bench = |records: &str| {
+        let db = store.dir().join(records).display().to_string();
+        let flags = [
+            "bench",
+            "--db",
+            &db,
+            "--num=100000",
+            "--reads=100000",
+            "--draw=zipf",
+            "--value_size=100",
+            "--pm_size=16M",
+            "--block_cache=1M",
+            "--dram_budget=16M",
+            "--memtable_bytes=256K",
+            "--table_bytes=256K",
+            "--threads=1",
+            "--benchmarks=filluniquerandom,compact,readrandom,readrandom,stats",
+            "--cache_records",
+            records,
+        ];
+        let text = store.run(&flags).ok().text();
+        (hits_and_misses(&text, "cached records")[0], hits_and_misses(&text, "block cache")[1])
+    };
+    let (with, without) = (bench("true"), bench("false"));
+    assert!(with.0 > 80_000 && without.0 == 0, "{with:?}, {without:?}");
+    assert!(5 * with.1 < 4 * without.1, "blocks read: {with:?}, {without:?}");
 }

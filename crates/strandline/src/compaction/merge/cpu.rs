@@ -118,7 +118,9 @@ impl CpuTask {
         }
         versions.begin(head.key);
         let mut seq = head.seq;
+        let mut in_level0 = false;
         while let Some(source) = merging.source() {
+            in_level0 |= source.is_level0();
             let kind = source.kind();
             if versions.wants(seq, kind, retention) {
                 versions.take(seq, kind, source.value(media)?, retention);
@@ -129,6 +131,9 @@ impl CpuTask {
                 Some(next) if compare(next.key, &versions.key).is_eq() => seq = next.seq,
                 _ => break,
             }
+        }
+        if in_level0 && merge.tables.cache.has_records() {
+            merge.tables.cache.drop_record(merge.output.keyspace, &versions.key);
         }
         let (keyspace, level) = (&merge.output.keyspace_name, usize::from(merge.output.level));
         let values = &mut output.values;

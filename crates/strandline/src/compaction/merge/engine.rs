@@ -21,7 +21,8 @@ use crate::tree::space::NewTable;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
 
-/// Carries out merges.
+/// Carries out merges. An engine drops the cached record of each key of level 0 that it passes
+/// (I-RECORD-2 in [`crate::cache::records`]).
 pub(crate) trait MergeEngine: Send + Sync {
     /// What merges it takes.
     fn caps(&self) -> Caps;

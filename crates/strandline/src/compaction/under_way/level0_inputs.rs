@@ -49,6 +49,12 @@ impl Level0Inputs {
             || self.runs.iter().any(|run| run.busy.is_taken())
     }
 
+    /// Whether it has range deletions.
+    pub(crate) fn deletes_ranges(&self) -> bool {
+        self.memtable.as_ref().is_some_and(|memtable| !memtable.deletes.is_empty())
+            || self.runs.iter().any(|run| !run.ranges.is_empty())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.memtable.is_none() && self.runs.is_empty()
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::{Error, Result};
 
+use crate::cache::records::ClosedGate;
 use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::under_way::figures::CompactionFigures;
@@ -105,6 +106,8 @@ pub(crate) struct Compaction {
     pub(crate) rewritten: RewrittenValues,
     /// While some of that may go from persistent memory to files.
     pub(crate) _leaving: Option<PmLeaving>,
+    /// While records of level 0 are about to come to the tables.
+    pub(crate) _gate: Option<ClosedGate>,
     /// The value file that it moves, if that is all it does.
     pub(crate) moves: Option<Arc<ValueMove>>,
     /// Why it is made, if not by hand.
@@ -167,6 +170,9 @@ impl Compaction {
         parts: Vec<Mutex<CompactionPart>>,
         reason: CompactionReason,
     ) -> Compaction {
+        // Before a merge reads the first key.
+        let subrange = inputs.subrange.as_ref();
+        let gate = subrange.map(|subrange| subrange.view.load().gate.close());
         Compaction {
             space: Arc::clone(space),
             into,
@@ -178,6 +184,7 @@ impl Compaction {
             collected: Arc::default(),
             rewritten: RewrittenValues::default(),
             _leaving: None,
+            _gate: gate,
             moves: None,
             reason,
             inputs,

@@ -19,6 +19,8 @@ fn options(size: u64, dram: u64, below: u64, policy: CachePolicy) -> Options {
         .compression(Compression::None)
         .value_files_min(0)
         .block_cache(dram)
+        // The papers' systems cache blocks.
+        .cache_records(false)
         .dram_budget(1 << 30)
         .pm_cache((below * 100).div_ceil(pool) as u32)
         .pm_cache_policy(policy)

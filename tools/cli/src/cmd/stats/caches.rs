@@ -18,9 +18,18 @@ pub(super) fn rows(
         human::count(cache.purged),
         human::count(cache.refused)
     );
+    let records = format!(
+        "{} of the block cache; {} hits, {} misses, {} came, {} dropped for newer ones",
+        both(cache.record_bytes),
+        human::count(cache.record_hits),
+        human::count(cache.record_misses),
+        human::count(cache.record_inserts),
+        human::count(cache.records_dropped)
+    );
     let mut rows = vec![
         ("  block cache", format!("{} of {}", both(cache.charged), both(cache.budget))),
         ("  looked up", looked_up),
+        ("  records", records),
     ];
     rows.extend(below.into_iter().flat_map(pm_rows));
     rows
@@ -36,6 +45,11 @@ pub(super) fn json(cache: &CacheFigures) -> Value {
         "evictions": cache.evictions,
         "purged": cache.purged,
         "refused": cache.refused,
+        "record_bytes": cache.record_bytes,
+        "record_hits": cache.record_hits,
+        "record_misses": cache.record_misses,
+        "record_inserts": cache.record_inserts,
+        "records_dropped": cache.records_dropped,
     })
 }
 

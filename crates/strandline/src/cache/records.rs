@@ -1,0 +1,291 @@
+//! Records of tables in DRAM, beside blocks and under the same budget. A block is kept for all of its keys; where few of them are hot,
+//! their records alone take a small part of its bytes.
+//!
+//! A record here is the newest version of its key in the tables of its keyspace:
+//!
+//! **I-RECORD-1** It answers a read that sees its number, and found nothing in level 0.
+//! **I-RECORD-2** A compaction of level 0 closes the gate of its subrange before it merges, drops each key of level 0 that it passes,
+//! and opens the gate after the View is swapped.
+//! **I-RECORD-3** A record comes here only while the gate is open, the reader's View is current, and the reader sees all numbers in the
+//! tables. This is looked at under the lock under which keys are dropped. So neither a reader that slept, nor one that does not see yet what an
+//! ingest brought, leaves an older version behind.
+//! **I-RECORD-4** Range deletions that reach the tables, and tables that an ingest brings, drop all records of their keyspace, with gates
+//! closed until the View is swapped.
+//! **I-RECORD-5** Values alone come here, as they are stored, so those that expire have their time: no deletions, operands and
+//! references, and nothing of a keyspace with a compaction filter.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use base::Seq;
+use base::checksum::{key_hash, mix};
+use base::planted::{self, Bug};
+use cache::{Cache, Insert, Key, Place};
+use sst::{EntryKind, Hit};
+
+use super::{BlockCache, CacheUser, Division, StoreCache};
+
+/// Bytes of key and value at most: longer ones gain little over their blocks.
+const RECORD_MAX: usize = 1 << 10;
+/// Where its block was here, one record of so many comes; where it had to be read, each.
+const TAKEN_OF: u32 = 16;
+
+/// Keeps records of a subrange out while newer ones may be about to come to the tables.
+#[derive(Default)]
+pub(crate) struct RecordGate(AtomicU32);
+
+/// A gate that is closed until this goes.
+pub(crate) struct ClosedGate(Arc<RecordGate>);
+
+impl RecordGate {
+    pub(crate) fn close(self: &Arc<Self>) -> ClosedGate {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        ClosedGate(Arc::clone(self))
+    }
+
+    /// A thread that sees it open again sees the View that was swapped in before.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0 || planted::is(Bug::RecordPastGate)
+    }
+}
+
+impl Drop for ClosedGate {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whose record, and of which key.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordName<'k> {
+    pub user: CacheUser,
+    pub keyspace: u32,
+    pub key: &'k [u8],
+}
+
+impl RecordName<'_> {
+    fn key(&self) -> RecordKey {
+        RecordKey { user: self.user, keyspace: self.keyspace, hash: key_hash(self.key) }
+    }
+}
+
+/// Two keys may have one hash: the one that comes first stays.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordKey {
+    user: CacheUser,
+    keyspace: u32,
+    hash: u64,
+}
+
+impl Key for RecordKey {
+    /// A keyspace of a store.
+    type Group = (CacheUser, u32);
+
+    #[inline]
+    fn hash(&self) -> u64 {
+        mix(u64::from(self.user.0) << 32 | u64::from(self.keyspace), self.hash)
+    }
+
+    #[inline]
+    fn group(&self) -> (CacheUser, u32) {
+        (self.user, self.keyspace)
+    }
+}
+
+/// A value as it was found in a table.
+pub(crate) struct CachedRecord {
+    pub seq: Seq,
+    key_len: u32,
+    /// Key and value.
+    bytes: Box<[u8]>,
+}
+
+impl CachedRecord {
+    fn of(key: &[u8], hit: &Hit) -> CachedRecord {
+        let bytes = [key, hit.value()].concat().into_boxed_slice();
+        CachedRecord { seq: hit.seq, key_len: key.len() as u32, bytes }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len as usize]
+    }
+
+    /// As it is stored.
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.bytes[self.key_len as usize..]
+    }
+
+    /// Bytes of heap that it takes.
+    fn charge(&self) -> u64 {
+        (self.bytes.len() + size_of::<Self>() + 2 * size_of::<usize>()) as u64
+    }
+}
+
+/// How many records came, and how many were dropped.
+#[derive(Default)]
+pub(super) struct RecordCounters {
+    pub inserts: AtomicU64,
+    pub dropped: AtomicU64,
+}
+
+/// The records of all stores that share a block cache.
+pub(super) struct Records {
+    pub cached: Cache<RecordKey, CachedRecord>,
+    pub counters: RecordCounters,
+}
+
+impl Records {
+    /// None may come yet.
+    pub(super) fn new() -> Records {
+        Records { cached: Cache::new(0), counters: RecordCounters::default() }
+    }
+
+    /// Whether there may be any record.
+    #[inline]
+    pub(super) fn are_some(&self) -> bool {
+        self.counters.inserts.load(Ordering::SeqCst) > 0
+    }
+
+    /// The version of a key, if it is here and its number is not above `snapshot` (I-RECORD-1).
+    #[inline]
+    pub(super) fn find(&self, name: RecordName<'_>, snapshot: Seq) -> Option<Arc<CachedRecord>> {
+        let record = self.cached.get(name.key())?;
+        let sees = record.seq <= snapshot || planted::is(Bug::RecordOfAnyNumber);
+        (sees && record.key() == name.key).then_some(record)
+    }
+
+    /// Whether records such as this one come here at all (I-RECORD-5).
+    #[inline]
+    pub(super) fn take(key: &[u8], hit: &Hit) -> bool {
+        hit.kind == EntryKind::Value && key.len() + hit.value().len() <= RECORD_MAX
+    }
+
+    /// Takes a record in if `may` says yes (I-RECORD-3).
+    pub(super) fn insert(
+        &self,
+        name: RecordName<'_>,
+        hit: &Hit,
+        may: impl FnOnce() -> bool,
+    ) -> Insert {
+        let record = Arc::new(CachedRecord::of(name.key, hit));
+        let bytes = record.charge();
+        // In one order with the gate: a compaction that closed it and then finds no record here need not look for any.
+        self.counters.inserts.fetch_add(1, Ordering::SeqCst);
+        let (_, outcome) = self.cached.insert_if(name.key(), record, bytes, Place::Probation, may);
+        outcome
+    }
+
+    /// Drops the record of a key.
+    pub(super) fn remove(&self, name: RecordName<'_>) {
+        if !planted::is(Bug::RecordKept) && self.cached.remove(name.key()) {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Drops all records of a keyspace.
+    pub(super) fn purge(&self, user: CacheUser, keyspace: u32) {
+        let gone = self.cached.purge((user, keyspace));
+        self.counters.dropped.fetch_add(gone.values, Ordering::Relaxed);
+    }
+}
+
+/// Where the block was that a record was found in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoundIn {
+    Memory,
+    File,
+}
+
+impl BlockCache {
+    /// Whether there is no room for all blocks: until then records would only take more. Where bugs are planted, worlds are too
+    /// small for that.
+    fn has_been_full(&self) -> bool {
+        self.blocks.evictions() > 0 || planted::ARE_POSSIBLE
+    }
+
+    fn offer_record(
+        &self,
+        name: RecordName<'_>,
+        hit: &Hit,
+        found: FoundIn,
+        may: impl FnOnce() -> bool,
+    ) {
+        if self.records.cached.budget() == 0 {
+            self.divide(Division::records_min(self.budget).min(self.division().records_max()));
+        }
+        let outcome = self.records.insert(name, hit, may);
+        if found == FoundIn::File {
+            self.balance.note_record(outcome);
+        }
+    }
+}
+
+impl StoreCache {
+    fn name<'k>(&self, keyspace: u32, key: &'k [u8]) -> RecordName<'k> {
+        RecordName { user: self.user, keyspace, key }
+    }
+
+    /// The record of a key, if it is here and its number is not above `snapshot`.
+    #[inline]
+    pub(crate) fn find_record(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        snapshot: Seq,
+    ) -> Option<Arc<CachedRecord>> {
+        if !self.has_records() {
+            return None;
+        }
+        self.cache.records.find(self.name(keyspace, key), snapshot)
+    }
+
+    /// Whether a record that a look-up found in a table is to come here.
+    #[inline]
+    pub(crate) fn takes_record(&self, key: &[u8], hit: &Hit, found: FoundIn) -> bool {
+        self.takes_records
+            && Records::take(key, hit)
+            && self.cache.has_been_full()
+            && (found == FoundIn::File || turn())
+    }
+
+    /// Takes a record in, if there is room for it and `may` says yes (I-RECORD-3).
+    pub(crate) fn offer_record(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        hit: &Hit,
+        found: FoundIn,
+        may: impl FnOnce() -> bool,
+    ) {
+        self.cache.offer_record(self.name(keyspace, key), hit, found, may);
+    }
+
+    /// Whether there may be any record.
+    #[inline]
+    pub(crate) fn has_records(&self) -> bool {
+        self.takes_records && self.cache.records.are_some()
+    }
+
+    /// Drops the record of a key.
+    pub(crate) fn drop_record(&self, keyspace: u32, key: &[u8]) {
+        self.cache.records.remove(self.name(keyspace, key));
+    }
+
+    /// Drops all records of a keyspace.
+    pub(crate) fn drop_records(&self, keyspace: u32) {
+        if self.has_records() {
+            self.cache.records.purge(self.user, keyspace);
+        }
+    }
+}
+
+/// Whether it is the turn of this look-up among those whose block was here.
+fn turn() -> bool {
+    thread_local! {
+        static LOOK_UPS: Cell<u32> = const { Cell::new(0) };
+    }
+    let count = LOOK_UPS.get().wrapping_add(1);
+    LOOK_UPS.set(count);
+    count.is_multiple_of(TAKEN_OF) || planted::ARE_POSSIBLE
+}
