@@ -16,7 +16,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 
 /// The page as it should be.
 pub fn page() -> String {
-    let options: String = OPTIONS.iter().map(option).collect();
+    let options: String = OPTIONS.iter().map(store_option).collect();
     let of_keyspaces: String = KEYSPACE_OPTIONS.iter().map(option).collect();
     let presets: String = PRESETS.iter().map(preset).collect();
     let model = |name: String, source: &str| format!("| {name} | {} |\n", cell(source));
@@ -31,8 +31,9 @@ pub fn page() -> String {
          ## Options\n\n\
          On the command line `pm_size` is `--pm-size` or `--option pm_size=VALUE`; in the library a field of `Options`, or \
          `Options::set`.\nSizes: 4096, 64K, 16M, 1.5G. A store keeps what it was made with (`pm`, `pm_size`, `zone_size`); the \
-         others hold from one open to its\nclose.\n\n\
-         | option | values | default | meaning |\n|---|---|---|---|\n{options}\n\
+         others hold from one open to its\nclose. Those that change while a store is open are changed by \
+         `Db::set_option`, or `strandline set-option` if it is open with `inspect`, until it is closed.\n\n\
+         | option | values | default | while open | meaning |\n|---|---|---|---|---|\n{options}\n\
          ## Options of a keyspace\n\n\
          Kept in the manifest. What is not set is the store's.\n\n\
          | option | values | default | meaning |\n|---|---|---|---|\n{of_keyspaces}\n\
@@ -51,12 +52,21 @@ pub fn page() -> String {
 }
 
 fn option(row: &Row) -> String {
-    let default = match row.default {
+    format!("| `{}` | {} | {} | {} |\n", row.name, cell(row.unit), default(row), cell(row.doc))
+}
+
+fn store_option(row: &Row) -> String {
+    let (unit, default, doc) = (cell(row.unit), default(row), cell(row.doc));
+    let changes = if row.changes_while_open() { "changes" } else { "stays" };
+    format!("| `{}` | {unit} | {default} | {changes} | {doc} |\n", row.name)
+}
+
+fn default(row: &Row) -> String {
+    match row.default {
         "" => "none".into(),
         words if words.contains(' ') => words.into(),
         value => format!("`{value}`"),
-    };
-    format!("| `{}` | {} | {default} | {} |\n", row.name, cell(row.unit), cell(row.doc))
+    }
 }
 
 fn preset(preset: &Preset) -> String {

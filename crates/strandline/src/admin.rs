@@ -280,7 +280,7 @@ impl Engine {
                     // Records that leave for SSD make room.
                     self.work_on_levels(usize::MAX)?
                 }
-                _ if self.options.level0 == Level0Form::Sst => self.work_on_levels(usize::MAX)?,
+                _ if self.options().level0 == Level0Form::Sst => self.work_on_levels(usize::MAX)?,
                 Worked::Idle | Worked::Busy | Worked::Blocked => indexes,
             };
             self.events.tell();
@@ -291,7 +291,7 @@ impl Engine {
             let refused = indexes == Worked::Short && worked != Worked::Busy;
             // What waits behind an ingest that waits here does not keep it from failing.
             let no_index = matches!(indexes, Worked::Idle | Worked::Blocked);
-            let flushes = self.options.level0 == Level0Form::Sst && no_index;
+            let flushes = self.options().level0 == Level0Form::Sst && no_index;
             short += u32::from(refused || flushes && trouble.is_some());
             if short > SHORT_MAX {
                 return Err(trouble.filter(|_| !refused).unwrap_or_else(no_room));

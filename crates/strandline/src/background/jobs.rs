@@ -293,7 +293,7 @@ impl Engine {
 
     /// A merge, if one is worth it.
     fn choose_merge(&self) -> Option<RunMerge> {
-        if self.options.level0 != Level0Form::GlobalIndex {
+        if self.options().level0 != Level0Form::GlobalIndex {
             return None;
         }
         for (space, subrange) in self.space.holders.now() {

@@ -31,7 +31,7 @@ const READERS_LEAVE: Duration = Duration::from_secs(3);
 pub(crate) fn start(engine: &Arc<Engine>, runtime: Option<&Runtime>) -> Result<()> {
     let pool = match runtime {
         Some(runtime) => Arc::clone(&runtime.threads),
-        None => Arc::new(ThreadPool::start(engine.options.background_threads)?),
+        None => Arc::new(ThreadPool::start(engine.options().background_threads)?),
     };
     let waker = engine.background.member.join(&pool, Arc::new(Worker::new(engine, &pool)));
     engine.share.iter().for_each(|share| share.wake_by(waker.clone()));

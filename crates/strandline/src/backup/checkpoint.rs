@@ -68,7 +68,7 @@ impl Engine {
     pub(super) fn table_fs(&self) -> Arc<dyn Fs> {
         match &self.tables {
             Some(tables) => Arc::clone(&tables.table_dir.fs),
-            None => ssd::best(self.options.page_cache()),
+            None => ssd::best(self.options().page_cache()),
         }
     }
 

@@ -76,7 +76,7 @@ pub(crate) struct BlockCache {
     users: AtomicU32,
     counters: Counters,
     /// Bytes that blocks and records may take together.
-    budget: u64,
+    budget: AtomicU64,
     records: Records,
     balance: Balance,
 }
@@ -139,19 +139,27 @@ impl BlockCache {
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
-            budget,
+            budget: AtomicU64::new(budget),
             records: Records::new(),
             balance: Balance::default(),
         }
     }
 
     pub(crate) fn budget(&self) -> u64 {
-        self.budget
+        self.budget.load(Relaxed)
+    }
+
+    /// Changes it; records keep their part.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        let before = self.budget.swap(bytes, Relaxed).max(1);
+        let records = u128::from(self.records.cached.budget()) * u128::from(bytes);
+        let records = (records / u128::from(before)) as u64;
+        self.divide(records.min(self.division().records_max()));
     }
 
     fn division(&self) -> Division {
         let (held, records) = (self.held.load(Relaxed), self.records.cached.budget());
-        Division { budget: self.budget, held, records }
+        Division { budget: self.budget(), held, records }
     }
 
     /// Gives records this much of the budget, and blocks the rest.
@@ -159,9 +167,9 @@ impl BlockCache {
         // What gets less goes first.
         if records < self.records.cached.budget() {
             self.records.cached.set_budget(records);
-            self.blocks.set_budget(self.budget - records);
+            self.blocks.set_budget(self.budget().saturating_sub(records));
         } else {
-            self.blocks.set_budget(self.budget - records);
+            self.blocks.set_budget(self.budget().saturating_sub(records));
             self.records.cached.set_budget(records);
         }
     }
@@ -201,7 +209,7 @@ impl BlockCache {
     /// Takes in a block that was read from its file, if there is room for it; else it makes room at once.
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
         let (block, outcome) = self.put(key, role, block);
-        if self.balance.note_block(outcome, self.budget) && self.records.are_some() {
+        if self.balance.note_block(outcome, self.budget()) && self.records.are_some() {
             let records = self.balance.step(self.division());
             records.into_iter().for_each(|records| self.divide(records));
         }

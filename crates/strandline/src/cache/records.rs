@@ -212,7 +212,7 @@ impl BlockCache {
         may: impl FnOnce() -> bool,
     ) {
         if self.records.cached.budget() == 0 {
-            self.divide(Division::records_min(self.budget).min(self.division().records_max()));
+            self.divide(Division::records_min(self.budget()).min(self.division().records_max()));
         }
         let outcome = self.records.insert(name, hit, may);
         if found == FoundIn::File {
@@ -234,7 +234,7 @@ impl StoreCache {
         key: &[u8],
         snapshot: Seq,
     ) -> Option<Arc<CachedRecord>> {
-        if !self.has_records() {
+        if !self.takes_records.load(Ordering::Relaxed) || !self.has_records() {
             return None;
         }
         self.cache.records.find(self.name(keyspace, key), snapshot)
@@ -243,7 +243,7 @@ impl StoreCache {
     /// Whether a record that a look-up found in a table is to come here.
     #[inline]
     pub(crate) fn takes_record(&self, key: &[u8], hit: &Hit, found: FoundIn) -> bool {
-        self.takes_records
+        self.takes_records.load(Ordering::Relaxed)
             && Records::take(key, hit)
             && self.cache.has_been_full()
             && (found == FoundIn::File || turn())
@@ -261,10 +261,10 @@ impl StoreCache {
         self.cache.offer_record(self.name(keyspace, key), hit, found, may);
     }
 
-    /// Whether there may be any record.
+    /// Whether there may be any record. They are dropped, too, while none is asked for.
     #[inline]
     pub(crate) fn has_records(&self) -> bool {
-        self.takes_records && self.cache.records.are_some()
+        self.cache.records.are_some()
     }
 
     /// Drops the record of a key.

@@ -2,6 +2,7 @@
 //! persistent memory, if it has any there.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use base::Result;
@@ -20,7 +21,7 @@ pub(crate) struct StoreCache {
     pub user: CacheUser,
     below: Option<Arc<PmBelow>>,
     /// Whether records come here, beside blocks.
-    pub(super) takes_records: bool,
+    pub(super) takes_records: Arc<AtomicBool>,
 }
 
 /// Persistent memory below the block cache.
@@ -71,7 +72,7 @@ impl StoreCache {
             cache: Arc::clone(cache),
             user: cache.take_user(),
             below: None,
-            takes_records: false,
+            takes_records: Arc::default(),
         }
     }
 
@@ -80,9 +81,9 @@ impl StoreCache {
         StoreCache::of(&Arc::new(BlockCache::new(budget)))
     }
 
-    /// The same, with records beside blocks.
-    pub(crate) fn with_records(self) -> StoreCache {
-        StoreCache { takes_records: true, ..self }
+    /// Whether records come beside blocks from now on.
+    pub(crate) fn take_records(&self, records: bool) {
+        self.takes_records.store(records, Relaxed);
     }
 
     /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.
@@ -163,7 +164,7 @@ impl StoreCache {
         let memory = self.below()?;
         let found = memory.find(key.table, key.offset)?;
         let block = restore(found.bytes).ok()?;
-        if memory.policy.comes_back(role, found.finds) {
+        if memory.policy().comes_back(role, found.finds) {
             Some(self.cache.keep_copy(key, role, block))
         } else {
             Some(Arc::new(block))
@@ -180,7 +181,7 @@ impl StoreCache {
         BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
         let Some(below) = &self.below else { return self.cache.keep(key, role, block) };
         below.settle();
-        if below.memory.policy.reads_to_dram(role) {
+        if below.memory.policy().reads_to_dram(role) {
             return self.cache.keep(key, role, block);
         }
         below.memory.offer_read(key.table, key.offset, block.bytes());

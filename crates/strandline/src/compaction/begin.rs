@@ -100,7 +100,7 @@ impl Engine {
 
     /// What each of so many equal subranges gives at once. One share more is on its way down.
     pub(crate) fn level0_share(&self, subranges: usize) -> u64 {
-        match self.options.level0 {
+        match self.options().level0 {
             Level0Form::Sst => self.budget().memtable_bytes / subranges as u64,
             Level0Form::GlobalIndex | Level0Form::IndexRuns => {
                 self.budget().level0_bytes / (subranges as u64 + 1)
@@ -149,7 +149,7 @@ impl Engine {
             let uppermost = levels.find(|tables| !tables.is_empty()).unwrap_or_default();
             uppermost.iter().map(|table| table.desc.len).sum()
         };
-        let unmerged = match self.options.level0 {
+        let unmerged = match self.options().level0 {
             Level0Form::GlobalIndex => usize::MAX,
             Level0Form::Sst if !self.awaits_split(&space) => 0,
             Level0Form::Sst | Level0Form::IndexRuns => RUNS_ABOVE_LEVELS,
@@ -392,15 +392,15 @@ impl Engine {
             table_bytes: self.tables.as_ref().map_or(u64::MAX, |tables| tables.room.cut_at()),
             inputs: u64::MAX,
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
-            writer: self.options.table_writer(&space.options),
-            rate: self.background.rate.clone(),
+            writer: self.options().table_writer(&space.options),
+            rate: Some(Arc::clone(&self.background.rate)),
         }
     }
 
     /// Splits a merge by keys into as many parts as there are threads and whole tables to write.
     fn split(&self, merge: Merge) -> Vec<Merge> {
         let bytes = self.background.merge_engine.estimate(&merge).bytes;
-        let most = (bytes / self.options.table_bytes.max(1)).max(1);
+        let most = (bytes / self.options().table_bytes.max(1)).max(1);
         let threads = (self.threads() as usize).min(most as usize);
         let parts = threads.min(self.background.merge_engine.caps().tasks_max);
         let bounds = boundaries(&merge, parts);

@@ -64,7 +64,7 @@ impl Engine {
 
     /// Bytes of a value of `space` from which on it lies apart; 0: none does.
     pub(crate) fn value_files_min(&self, space: &KeyspaceState) -> u64 {
-        space.options.value_files_min.unwrap_or(self.options.value_files_min)
+        space.options.value_files_min.unwrap_or(self.options().value_files_min)
     }
 
     /// The value files that the merge of `inputs` collects: all that end with it, where no value lies apart any more.
@@ -116,7 +116,7 @@ impl Engine {
         };
         CollectionLimits {
             // No more than what is live, where files are full.
-            space: if full { 100 } else { self.options.value_space },
+            space: if full { 100 } else { self.options().value_space },
             room,
             spare: match memory {
                 // Other merges may take the room there first, and writers need some in files, too.

@@ -213,7 +213,7 @@ impl Engine {
     /// them, background threads soon, iterators perhaps not.
     fn await_replaced(&self) -> Result<()> {
         let tables = self.tables.as_ref().filter(|tables| tables.tiers.are_several());
-        let Some(tables) = tables.filter(|_| self.options.background_threads > 0) else {
+        let Some(tables) = tables.filter(|_| self.options().background_threads > 0) else {
             return Ok(());
         };
         let (mut least, mut pauses) = (u64::MAX, 0);

@@ -37,7 +37,7 @@ impl Engine {
     /// split takes its keys from, those of a keyspace whose merges stopped, and those without a key, which make no table.
     pub(crate) fn is_flushed(&self, space: &KeyspaceState, memtable: &Memtable) -> bool {
         let has_entries = || !memtable.index.is_empty() || !memtable.deletes.is_empty();
-        self.options.level0 == Level0Form::Sst
+        self.options().level0 == Level0Form::Sst
             && space.damage.get().is_none()
             && !memtable.shared.load(Relaxed)
             && has_entries()

@@ -169,7 +169,7 @@ impl Engine {
 
     /// How long compactions may write nothing more, if they keep to a rate.
     pub(crate) fn owed_rate(&self) -> Option<Duration> {
-        self.background.rate.as_ref().and_then(|rate| rate.owed())
+        self.background.rate.owed()
     }
 
     /// C4 and C5; gives the compaction up if they fail.
@@ -268,7 +268,7 @@ impl Engine {
     /// Whether a compaction failed lately. Without background threads no thread would come back to it.
     pub(crate) fn pauses(&self, compactions: &Compactions) -> bool {
         let lately = compactions.failed_at.is_some_and(|at| at.elapsed() < RETRY);
-        lately && self.options.background_threads > 0
+        lately && self.options().background_threads > 0
     }
 
     /// Begins a compaction that is due and fits. If there is none, and none under way may make room, tries one that may not fit,
@@ -387,7 +387,7 @@ impl Engine {
 
     /// How many threads compactions may use.
     pub(crate) fn threads(&self) -> u32 {
-        self.options.background_threads.max(1)
+        self.options().background_threads.max(1)
     }
 
     pub(crate) fn compaction_figures(&self) -> CompactionFigures {

@@ -89,7 +89,7 @@ impl CopyTask {
             expected: expected.len,
             writes: Writes::Levels,
             memory: Writes::Levels,
-            rate: engine.background.rate.clone(),
+            rate: Some(Arc::clone(&engine.background.rate)),
         };
         let sink = Some(TableSink::new(tables, expected.name, options)?);
         Ok(CopyTask { tables: Arc::clone(tables), of, expected, source, sink, at: 0 })

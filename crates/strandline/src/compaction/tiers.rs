@@ -118,7 +118,7 @@ impl Engine {
 
     /// How files of a keyspace are placed.
     fn placement(&self, space: &KeyspaceState) -> Placement {
-        space.siting.load().placement.unwrap_or(self.options.placement)
+        space.siting.load().placement.unwrap_or(self.options().placement)
     }
 
     /// All tables and value files that are files.

@@ -13,6 +13,7 @@ use crate::machine::PmChoice;
 use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
+use crate::options::Options;
 use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
 use crate::recovery::recover::Report;
@@ -176,6 +177,34 @@ impl Db {
     /// ```
     pub fn pm_choice(&self) -> &PmChoice {
         &self.handle.engine.surroundings.choice
+    }
+
+    /// The options as they are now: those that were given, with what was chosen for 0 and `auto` where that is known, and what
+    /// [`Db::set_option`] has changed.
+    pub fn options(&self) -> Options {
+        (**self.handle.engine.options()).clone()
+    }
+
+    /// Changes an option while the store is open, from its text form; it holds until the close. Flushes, merges and compactions
+    /// that have begun go on as they began. Which options change is told by [`Row::changes_while_open`](crate::Row::changes_while_open).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option that is not known or holds from an open to the close, and for what is no value of it;
+    /// `Closed`.
+    ///
+    /// ```
+    /// # fn main() -> strandline::Result<()> {
+    /// use strandline::{Db, Options, PmSource};
+    ///
+    /// let db = Db::open("unused", Options::default().pm(PmSource::Heap).pm_size(16 << 20))?;
+    /// db.set_option("block_cache", "4M")?;
+    /// assert_eq!(db.options().block_cache, 4 << 20);
+    /// assert!(db.set_option("pm_size", "32M").is_err());
+    /// # Ok(()) }
+    /// ```
+    pub fn set_option(&self, name: &str, text: &str) -> Result<()> {
+        let _call = self.engine().call("set option")?;
+        self.engine().set_option(name, text)
     }
 
     /// Figures about the store.

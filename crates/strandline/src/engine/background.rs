@@ -34,8 +34,8 @@ pub(crate) struct Background {
     /// What is known of values that have expired.
     pub expiry_looks: Mutex<ExpiryLooks>,
     pub memory_looks: MemoryLooks,
-    /// What compactions may write; none where there is no limit.
-    pub rate: Option<Arc<RateLimit>>,
+    /// What compactions may write.
+    pub rate: Arc<RateLimit>,
     pub errors: LastErrors,
     /// The last job failed for want of space.
     pub out_of_space: AtomicBool,
@@ -54,7 +54,6 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new(options: &Options, prefault_to: u64, events: &Arc<Events>) -> Background {
-        let limited = options.compaction_rate > 0;
         Background {
             jobs: Mutex::default(),
             compactions: Mutex::default(),
@@ -62,7 +61,7 @@ impl Background {
             throttle: Throttle::new(options.memtable_bytes),
             expiry_looks: Mutex::default(),
             memory_looks: MemoryLooks::new(),
-            rate: limited.then(|| Arc::new(RateLimit::new(options.compaction_rate))),
+            rate: Arc::new(RateLimit::new(options.compaction_rate)),
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
             warms: AtomicBool::new(true),

@@ -9,10 +9,12 @@ mod member;
 pub(crate) mod memory_looks;
 mod reserve;
 mod sequence;
+mod set_option;
 pub(crate) mod wait;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use arc_swap::ArcSwap;
 use base::{Error, ErrorKind, Result};
 use ssd::Device;
 
@@ -73,7 +75,10 @@ pub(crate) struct Surroundings {
 
 /// An open store.
 pub(crate) struct Engine {
-    pub options: Options,
+    /// As they are now; [`Engine::set_option`] changes some.
+    options: ArcSwap<Options>,
+    /// Serialises these changes.
+    changing: Mutex<()>,
     pub surroundings: Surroundings,
     /// The store's part in the memory that it shares with others; none where its budget is its own.
     pub share: Option<MemoryShare>,
@@ -141,7 +146,8 @@ impl Engine {
             lifetime,
             window: Window::default(),
             tracer: Tracer::idle(),
-            options,
+            options: ArcSwap::from_pointee(options),
+            changing: Mutex::default(),
             surroundings,
             share,
             media,
@@ -180,7 +186,7 @@ impl Engine {
             Some(share) => share.budget(),
             None => {
                 let cache = self.tables.as_ref().map_or(0, |tables| tables.cache.cache.budget());
-                self.options.dram_budget - cache
+                self.options().dram_budget - cache
             }
         }
     }

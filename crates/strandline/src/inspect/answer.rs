@@ -18,7 +18,7 @@ wire! {
 
 /// The answer to a line that came over the socket, ended. It is an error in JSON whatever goes wrong.
 pub(super) fn answer(engine: &Engine, line: &[u8]) -> String {
-    // Nothing is changed on the way to an answer, so nothing is left half done by a panic.
+    // Nothing is left half done by a panic: an option is changed behind all that could.
     let answered = caught(|| Question::parse(line).and_then(|question| told(engine, &question)));
     let answered = answered.unwrap_or_else(|said| {
         let text = format!("the question ended in a panic; please report this: {said}");
@@ -53,6 +53,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
             })?;
             member(&mut out, "lookup", &engine.explain_get(&space, key)?);
         }
+        Question::SetOption { name, text } => engine.set_option(name, text)?,
     }
     out.raw("}}\n");
     if out.is_over() {

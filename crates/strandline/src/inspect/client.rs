@@ -25,7 +25,7 @@ const SILENCE: Duration = PATIENCE.saturating_mul(2);
 const CHUNK: usize = 64 << 10;
 
 /// Looks at a store that another process, or this one, has open with the option
-/// [`inspect`](crate::Options::inspect). It changes nothing there.
+/// [`inspect`](crate::Options::inspect). It changes nothing there but what [`Inspector::set_option`] is told to.
 ///
 /// ```
 /// use strandline::{Db, Inspector, Options};
@@ -140,6 +140,15 @@ impl Inspector {
     pub fn explain_get(&self, keyspace: &str, key: &[u8]) -> Result<Explained> {
         let question = Question::Explain { keyspace: keyspace.into(), key: key.into() };
         answer::part(&self.ask(&question)?, "lookup")
+    }
+
+    /// Changes an option of the store, as [`Db::set_option`](crate::Db::set_option) does.
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`]; those of [`Db::set_option`](crate::Db::set_option).
+    pub fn set_option(&self, name: &str, text: &str) -> Result<()> {
+        let question = Question::SetOption { name: name.into(), text: text.into() };
+        self.ask(&question).map(drop)
     }
 
     fn ask(&self, question: &Question) -> Result<Value> {

@@ -17,6 +17,8 @@ pub(super) enum Question {
     Pool,
     /// The way of a look-up.
     Explain { keyspace: String, key: Vec<u8> },
+    /// That an option changes.
+    SetOption { name: String, text: String },
 }
 
 impl Question {
@@ -27,6 +29,7 @@ impl Question {
             Question::Lsm => "lsm",
             Question::Pool => "pool",
             Question::Explain { .. } => "explain",
+            Question::SetOption { .. } => "set option",
         };
         let mut out = Sink::new(usize::MAX);
         out.raw("{");
@@ -39,6 +42,12 @@ impl Question {
             out.string(keyspace);
             out.member("key");
             key.put(&mut out);
+        }
+        if let Question::SetOption { name, text } = self {
+            out.member("name");
+            out.string(name);
+            out.member("text");
+            out.string(text);
         }
         out.raw("}\n");
         out.into_text()
@@ -74,7 +83,18 @@ impl Question {
                 };
                 Ok(Question::Explain { keyspace, key })
             }
-            _ => Err(refused("there is no such question; ask stats, lsm, pool or explain".into())),
+            Some("set option") => {
+                let name = value.get("name").and_then(String::take);
+                let text = value.get("text").and_then(String::take);
+                let (Some(name), Some(text)) = (name, text) else {
+                    return Err(refused("set option needs name and text".into()));
+                };
+                Ok(Question::SetOption { name, text })
+            }
+            _ => {
+                let text = "there is no such question; ask stats, lsm, pool, explain or set option";
+                Err(refused(text.into()))
+            }
         }
     }
 }
@@ -90,7 +110,8 @@ mod tests {
     #[test]
     fn questions_come_back() {
         let explain = Question::Explain { keyspace: "ä\"".into(), key: vec![0, 255, b'\n'] };
-        for question in [Question::Stats, Question::Lsm, Question::Pool, explain] {
+        let set = Question::SetOption { name: "index".into(), text: "\"ü\n".into() };
+        for question in [Question::Stats, Question::Lsm, Question::Pool, explain, set] {
             let line = question.line();
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");
             assert_eq!(Question::parse(line.as_bytes()).expect("parses"), question);

@@ -28,7 +28,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Makes the socket of the store in `dir`, and starts the thread that answers. What fails is noted: the store is open anyway.
 pub(crate) fn start(engine: &Arc<Engine>, dir: &std::path::Path) {
-    if engine.options.pm == PmSource::Heap {
+    if engine.options().pm == PmSource::Heap {
         // Its directory may not be there, and other stores may name the same.
         return fail(engine, "a store with pm=heap has no directory of its own".into());
     }

@@ -100,7 +100,7 @@ impl Engine {
     /// The number of subranges of each keyspace, as the option says and the pool has zones for; 0: adaptive.
     pub(crate) fn subranges_fixed(&self) -> usize {
         let zones = self.media.pool.geometry().zones() as usize;
-        (self.options.subranges as usize).min((zones / ZONES_EACH_LEAST).max(1))
+        (self.options().subranges as usize).min((zones / ZONES_EACH_LEAST).max(1))
     }
 
     /// How many subranges a keyspace should have, and how many bytes level 0 of all of them may take.

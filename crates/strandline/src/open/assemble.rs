@@ -116,10 +116,10 @@ pub(super) fn assemble(
     let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);
     let cache = || -> Result<StoreCache> {
         let cache = match &means.runtime {
-            None => StoreCache::own(options.block_cache.min(options.dram_budget / 2)),
+            None => StoreCache::own(options.block_cache_bytes()),
             Some(runtime) => StoreCache::of(&runtime.memory.cache),
         };
-        let cache = if options.cache_records { cache.with_records() } else { cache };
+        cache.take_records(options.cache_records);
         let Options { pm_cache, pm_cache_policy, .. } = options;
         match access {
             Access::Write if pm_cache > 0 => {
@@ -173,7 +173,7 @@ pub(super) fn assemble(
             tables.room.note_found(engine.budget().coming_to_files);
         }
         engine.update_debt();
-        if engine.options.background_threads > 0 {
+        if engine.options().background_threads > 0 {
             crate::background::worker::start(&engine, runtime.as_ref())?;
         }
     }

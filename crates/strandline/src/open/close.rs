@@ -165,7 +165,7 @@ impl Engine {
         {
             // What stays is removed by the next open.
             let _left = self.remove_dead_tables(tables);
-            if self.options.pm == PmSource::Heap {
+            if self.options().pm == PmSource::Heap {
                 let dirs = tables.tiers.iter().map(|tier| &tier.dir.at);
                 dirs.for_each(|at| at.give_up(self.media.pool.id()));
             }

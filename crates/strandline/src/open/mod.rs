@@ -109,7 +109,7 @@ pub(crate) fn open(
         (Access::Read, ErrorKind::Busy) => inspect::client::held_by_writer(path, &error),
         _ => error,
     })?;
-    if access == Access::Write && engine.options.inspect {
+    if access == Access::Write && engine.options().inspect {
         inspect::server::start(&engine, path);
     }
     engine.events.tell();

@@ -262,6 +262,11 @@ impl Options {
         if self.ssd_direct { PageCache::Bypassed } else { PageCache::Used }
     }
 
+    /// Bytes that the block cache may take.
+    pub(crate) fn block_cache_bytes(&self) -> u64 {
+        self.block_cache.min(self.dram_budget / 2)
+    }
+
     /// What tables of a keyspace look like, but for whose they are.
     pub(crate) fn table_writer(&self, keyspace: &KeyspaceOptions) -> WriterOptions {
         let filter_bits = keyspace.filter_bits.unwrap_or(self.filter_bits);

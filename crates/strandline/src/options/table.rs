@@ -14,6 +14,32 @@ pub struct Row {
     pub doc: &'static str,
 }
 
+/// Options that [`Db::set_option`](crate::Db::set_option) changes.
+const WHILE_OPEN: &[&str] = &[
+    "immutable_memtables_max",
+    "placement",
+    "pm_cache_policy",
+    "compression",
+    "compression_level",
+    "checksum",
+    "value_files_min",
+    "value_space",
+    "block_bytes",
+    "filter_bits",
+    "index",
+    "hash_index",
+    "block_cache",
+    "cache_records",
+    "compaction_rate",
+];
+
+impl Row {
+    /// Whether [`Db::set_option`](crate::Db::set_option) changes it. Options of a keyspace have ways of their own.
+    pub fn changes_while_open(&self) -> bool {
+        WHILE_OPEN.contains(&self.name)
+    }
+}
+
 /// Every option.
 pub const TABLE: &[Row] = &[
     Row {

@@ -1,6 +1,7 @@
 //! Limits what compactions write: a bucket that fills at a rate and may be overdrawn. What is owed is not waited for here: a thread
 //! may have something else to do meanwhile, perhaps for another store.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,15 +10,23 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A limit in bytes per second, shared by all threads that write tables.
 pub(crate) struct RateLimit {
-    rate: f64,
+    /// Bytes per second; 0: no limit.
+    rate: AtomicU64,
     /// When everything granted so far is paid for.
     paid: Mutex<Instant>,
 }
 
 impl RateLimit {
-    /// A limit of `rate` bytes per second, which is not 0.
+    /// A limit of `rate` bytes per second; 0: none.
     pub(crate) fn new(rate: u64) -> RateLimit {
-        RateLimit { rate: rate as f64, paid: Mutex::new(Instant::now()) }
+        RateLimit { rate: AtomicU64::new(rate), paid: Mutex::new(Instant::now()) }
+    }
+
+    /// Changes it. What is owed is forgotten: at a low rate it may be hours.
+    pub(crate) fn set(&self, rate: u64) {
+        if self.rate.swap(rate, Relaxed) != rate {
+            *self.paid.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
     }
 
     /// Notes that `bytes` are written.
@@ -31,8 +40,12 @@ impl RateLimit {
     }
 
     fn charge_at(&self, now: Instant, bytes: u64) {
+        let rate = self.rate.load(Relaxed);
+        if rate == 0 {
+            return;
+        }
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = Duration::try_from_secs_f64(bytes as f64 / self.rate).unwrap_or(LONGEST);
+        let more = Duration::try_from_secs_f64(bytes as f64 / rate as f64).unwrap_or(LONGEST);
         *paid = (*paid).max(now) + more.min(LONGEST);
     }
 

@@ -43,7 +43,7 @@ impl Engine {
     /// Pays back-pressure for a commit of `bytes` by time; `Busy` if the commit gives none. Tells what is left to pay.
     #[cold]
     pub(crate) fn pay(&self, bytes: u64, slowdown: Slowdown) -> Result<Owed> {
-        let threads = self.options.background_threads > 0;
+        let threads = self.options().background_threads > 0;
         if slowdown == Slowdown::Refused {
             let throttle = &self.background.throttle;
             let due = if threads { throttle.passes(bytes) } else { throttle.debt() < HELP_DEBT };
@@ -293,7 +293,7 @@ impl Engine {
             if rounds >= begun + 2 {
                 // A reader that is in the middle of something, maybe without a processor, leaves soon; an iterator
                 // may stay for ever.
-                let frees_soon = self.options.background_threads > 0
+                let frees_soon = self.options().background_threads > 0
                     && self.space.pending_free.awaits_readers()
                     && since.elapsed() < READERS_LEAVE;
                 if now == granted && unused <= most_unused && !frees_soon {
@@ -304,7 +304,7 @@ impl Engine {
             }
             // What a listener writes on a background thread, which may work for other stores too, waits for no other thread.
             let is_of_listener = self.events.are_told_here() || is_in_turn();
-            if self.options.background_threads > 0 && !is_of_listener {
+            if self.options().background_threads > 0 && !is_of_listener {
                 self.background.member.wake();
                 self.pause("write")?;
                 continue;
@@ -413,7 +413,7 @@ impl Engine {
             subranges_max: 1,
             compacts: self.tables.is_some(),
             waiting: 0,
-            waiting_max: u64::from(self.options.immutable_memtables_max),
+            waiting_max: u64::from(self.options().immutable_memtables_max),
             runs: 0,
             memtable_entries: 0,
             run_entries: 0,

@@ -9,4 +9,5 @@ mod listener;
 mod metrics;
 mod models;
 mod runtime;
+mod set_option;
 mod traces;

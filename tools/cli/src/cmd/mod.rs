@@ -30,6 +30,7 @@ mod put;
 mod repair;
 mod reproduce;
 mod scan;
+mod set_option;
 mod sst;
 mod stats;
 mod top;
@@ -100,6 +101,10 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Check,
     /// Show how a look-up goes: each probe, where it went and what it took
     Explain(explain::ExplainArgs),
+    /// Change options of a store that another process has open with the option inspect; they hold until it is closed
+    #[command(after_help = "\
+Of several settings those before one that is refused are made.")]
+    SetOption(set_option::SetOptionArgs),
     /// List, create or drop keyspaces
     Keyspace(keyspace::KeyspaceArgs),
     /// Repeat an experiment of a paper on this machine; no store is needed
@@ -161,6 +166,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Zone(args) => zone::run(context, &args),
         Command::Check => check::run(context),
         Command::Explain(args) => explain::run(context, &args),
+        Command::SetOption(args) => set_option::run(context, &args),
         Command::Keyspace(args) => keyspace::run(context, &args),
         Command::Reproduce(args) => reproduce::run(context, &args),
         Command::Advise(args) => advise::run(context, &args),

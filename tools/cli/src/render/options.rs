@@ -14,10 +14,12 @@ pub fn text() -> String {
     let mut text = String::from(
         "Options of the store. Every command that opens a store takes them, as flags or as --option NAME=VALUE.\n\
          A store keeps what it was made with (pm, pm_size, zone_size); the others hold from one open to its close.\n\
-         Sizes: 4096, 64K, 16M, 1.5G.\n\n",
+         Sizes: 4096, 64K, 16M, 1.5G. [set-option]: can change while a store is open, by the command set-option.\n\n",
     );
     for row in rows() {
-        text += &format!("  --{} <{}> [default: {}]\n", flag_name(row), row.unit, row.default);
+        let changes = if row.changes_while_open() { " [set-option]" } else { "" };
+        let (flag, unit, default) = (flag_name(row), row.unit, row.default);
+        text += &format!("  --{flag} <{unit}> [default: {default}]{changes}\n");
         text += &paragraph(row.doc);
     }
     text += "\nPresets: --preset NAME stands for the options of a system. Flags and --option override it.\n\n";
@@ -39,6 +41,7 @@ pub fn to_json() -> Value {
             "unit": row.unit,
             "default": row.default,
             "doc": row.doc,
+            "changes_while_open": row.changes_while_open(),
         })
     });
     let preset = PRESETS.iter().map(|preset| {

@@ -73,6 +73,10 @@ fn calls_of(path: &str) -> Calls {
         "explain get" => {
             calls(&["explain", "get", "key00001"], ("Usage", 2, &["explain", "get", r"\q"]))
         }
+        "set-option" => calls(
+            &["set-option", "--db", "running", "compaction_rate=1M"],
+            ("NotFound", 3, &["set-option", "compaction_rate=1M"]),
+        ),
         "keyspace list" => {
             calls(&["keyspace", "list"], ("NotFound", 3, &["keyspace", "list", "--db", NO_STORE]))
         }
@@ -155,6 +159,8 @@ fn every_command_prints_json_on_success_and_on_error() {
     let work = "--benchmarks=fillseq,readrandom";
     let traced = ["bench", work, "--trace=reads", "--num=100", "--pm=heap", "--pm_size=32M"];
     store.run(&traced).ok();
+    let options = strandline::Options::default().pm_size(16 << 20).inspect(true);
+    let _running = strandline::Db::open(store.dir().join("running"), options).expect("open");
     let help = store.run(&["help", "--json"]).ok().json();
     let mut all = Vec::new();
     paths(&help, "", &mut all);

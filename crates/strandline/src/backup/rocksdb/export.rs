@@ -104,7 +104,7 @@ impl Engine {
 
     fn options_text(&self, state: &ManifestState) -> String {
         let family = |desc: &KeyspaceDesc| {
-            let writer = self.options.table_writer(&desc.options.options);
+            let writer = self.options().table_writer(&desc.options.options);
             FamilyOptions {
                 name: desc.name.clone(),
                 merge_operator: rocksdb_operator(desc),
@@ -113,7 +113,7 @@ impl Engine {
                     .options
                     .options
                     .value_files_min
-                    .unwrap_or(self.options.value_files_min),
+                    .unwrap_or(self.options().value_files_min),
                 filter_bits: writer.filter_bits_per_key as u32,
             }
         };

@@ -64,7 +64,7 @@ impl Engine {
             &Machine::here(),
             table_dir.clone(),
             state.clone(),
-            &self.options,
+            &self.options(),
             self.hooks.for_copy(),
         )?;
         let tables = Tables::new(table_dir.clone(), FileRoom::unlimited(), StoreCache::own(0));

@@ -23,6 +23,7 @@ mod zones;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use base::checksum::mix;
 use base::planted::{self, Bug};
 use base::{LINE, Result};
@@ -77,7 +78,7 @@ impl Key for EntryKey {
 pub(crate) struct PmCache {
     media: Arc<Media>,
     pending_free: Arc<PendingFree>,
-    pub policy: CachePolicy,
+    policy: ArcSwap<CachePolicy>,
     /// Bytes of zones that it may have.
     share: u64,
     /// Bytes of DRAM that may lead to its entries.
@@ -176,7 +177,7 @@ impl PmCache {
         Ok(PmCache {
             media: Arc::clone(media),
             pending_free: Arc::clone(pending_free),
-            policy,
+            policy: ArcSwap::from_pointee(policy),
             share: media.pool.geometry().capacity() / 100 * u64::from(percent),
             dram,
             kept: AtomicU64::new(u64::MAX),
@@ -191,6 +192,16 @@ impl PmCache {
             credit: AtomicI64::new(0),
             counters: Counters::default(),
         })
+    }
+
+    /// How blocks move here and back.
+    #[inline]
+    pub(crate) fn policy(&self) -> CachePolicy {
+        **self.policy.load()
+    }
+
+    pub(crate) fn set_policy(&self, policy: CachePolicy) {
+        self.policy.store(Arc::new(policy));
     }
 
     /// The store is closed: nothing more is written.
@@ -290,7 +301,7 @@ impl PmCache {
 
     /// Offers a block that made room in DRAM, where it was at `place`.
     pub(crate) fn offer_victim(&self, table: u64, offset: u64, bytes: &[u8], place: Place) {
-        if self.policy.takes_victims() {
+        if self.policy().takes_victims() {
             self.offer(EntryKey { table, offset }, bytes, place);
         }
     }
@@ -306,7 +317,7 @@ impl PmCache {
         if self.directory(key).contains(key) {
             return;
         }
-        let takes = self.policy != CachePolicy::Auto || self.is_worth_it(key, bytes.len(), place);
+        let takes = self.policy() != CachePolicy::Auto || self.is_worth_it(key, bytes.len(), place);
         if !takes || self.append(key, sum, bytes).is_none() {
             self.counters.refused.fetch_add(1, Relaxed);
         }
