@@ -43,15 +43,22 @@ impl Ghosts {
 
     /// Whether the key with this hash is among the last `among` that left; it is forgotten by that.
     pub(crate) fn take(&mut self, hash: u64, among: usize) -> bool {
+        self.find(hash, among).is_some_and(|ghost| std::mem::take(ghost).departure != 0)
+    }
+
+    /// The same, and it is not forgotten.
+    pub(crate) fn has(&mut self, hash: u64, among: usize) -> bool {
+        self.find(hash, among).is_some()
+    }
+
+    fn find(&mut self, hash: u64, among: usize) -> Option<&mut Ghost> {
         let now = self.departures;
-        let Some(set) = self.set(hash) else { return false };
         let is_it = |ghost: &&mut Ghost| {
             ghost.departure != 0
                 && ghost.fingerprint == fingerprint(hash)
                 && (now.wrapping_sub(ghost.departure) as usize) < among
         };
-        let found = set.iter_mut().find(is_it);
-        found.is_some_and(|ghost| std::mem::take(ghost).departure != 0)
+        self.set(hash)?.iter_mut().find(is_it)
     }
 
     fn set(&mut self, hash: u64) -> Option<&mut [Ghost; WAYS]> {

@@ -10,6 +10,10 @@
 //! apart. A value that a reader holds counts as used, so that everything alive is charged. And a caller may put a value into the
 //! main queue itself ([`Place::Main`]).
 //!
+//! Values that are soon brought again ([`Place::Low`]) have two such queues of their own. Once the
+//! cache is full, they leave first as long as they have more than their share of it, which follows what misses of both kinds cost
+//! ([`Cache::insert_brought`]). While there is room anyone has it.
+//!
 //! Keys belong to groups, and a group can be purged: that costs as much as it has values here, however many others there are.
 //!
 //! Values of a group may also stand on a [`Shelf`], at positions that their reader knows: there they are reached without a look-up, and
@@ -19,24 +23,29 @@
 //! - `shelf.rs`: values by position, each behind a lock of its own.
 //! - `located.rs`: where values lie that this crate does not hold.
 //! - `chain.rs`: lists whose members have numbers.
+//! - `class.rs`: the two queues of each priority.
+//! - `low.rs`: the share of values of low priority.
 //! - `ghosts.rs`: fingerprints of keys that left.
 //! - `striped.rs`: a count that many threads raise.
 
 #![forbid(unsafe_code)]
 
 mod chain;
+mod class;
 mod ghosts;
 mod located;
+mod low;
 mod shard;
 mod shelf;
 mod striped;
 
 use std::hash::Hash;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use located::{Directory, DirectorySize, Located, Location};
-use shard::{Evicted, Shard};
+use low::{LowShare, Priority};
+use shard::{Evicted, Newcomer, Shard};
 pub use shelf::Shelf;
 use striped::StripedCount;
 
@@ -62,6 +71,17 @@ pub enum Place {
     Probation,
     /// Among those that were used more than once.
     Main,
+    /// Among those that leave first: they are soon brought again.
+    Low,
+}
+
+impl Place {
+    fn priority(self) -> Priority {
+        match self {
+            Place::Probation | Place::Main => Priority::Usual,
+            Place::Low => Priority::Low,
+        }
+    }
 }
 
 /// What came of a value that was offered.
@@ -75,6 +95,8 @@ pub enum Insert {
     Present,
     /// There is no room, since what is here is held, or it may not be here. The value is the caller's alone.
     Refused,
+    /// It is of low priority, and there is enough of that: only its key is remembered. The value is the caller's alone.
+    Passed,
 }
 
 /// A value that made room for others.
@@ -86,6 +108,16 @@ pub struct Victim<K, V> {
     pub value: Arc<V>,
     /// Where it was last: [`Place::Main`] if it was used after it came, or came there.
     pub place: Place,
+}
+
+/// A value on its way in.
+struct Offer<K, V> {
+    key: K,
+    value: Arc<V>,
+    bytes: u64,
+    place: Place,
+    /// Nanoseconds in which it was brought; 0: that is not known.
+    ns: u64,
 }
 
 /// What takes victims, on the thread that needs their room.
@@ -104,6 +136,11 @@ pub struct Cache<K: Key, V> {
     evictions: AtomicU64,
     /// Values that were found on shelves.
     reached: StripedCount,
+    /// Of these, those of low priority.
+    low_reached: StripedCount,
+    low_share: LowShare,
+    /// There was a value of low priority.
+    has_low: AtomicBool,
     take_victim: Option<TakeVictim<K, V>>,
 }
 
@@ -114,6 +151,17 @@ pub struct Asked {
     pub hits: u64,
     /// Look-ups that did not.
     pub misses: u64,
+}
+
+/// What there is of low priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LowFigures {
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Bytes that it may have once the cache is full.
+    pub share: u64,
+    /// Look-ups that found some.
+    pub hits: u64,
 }
 
 /// What a purge took away.
@@ -137,6 +185,9 @@ impl<K: Key, V> Cache<K, V> {
             next: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
             reached: StripedCount::default(),
+            low_reached: StripedCount::default(),
+            low_share: LowShare::default(),
+            has_low: AtomicBool::new(false),
             take_victim: None,
         }
     }
@@ -187,7 +238,7 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Takes in the value of `key`, of `bytes` bytes. What is returned is the value that counts now.
     pub fn insert(&self, key: K, value: Arc<V>, bytes: u64, place: Place) -> (Arc<V>, Insert) {
-        self.insert_if(key, value, bytes, place, || true)
+        self.insert_new(Offer { key, value, bytes, place, ns: 0 }, || true)
     }
 
     /// The same, refused unless `may` says yes. It is asked under the lock under which [`Self::remove`] looks for the key: what `remove`
@@ -200,7 +251,36 @@ impl<K: Key, V> Cache<K, V> {
         place: Place,
         may: impl FnOnce() -> bool,
     ) -> (Arc<V>, Insert) {
-        let (hash, cost) = (key.hash(), Self::cost(bytes));
+        self.insert_new(Offer { key, value, bytes, place, ns: 0 }, may)
+    }
+
+    /// The same of a value that was missed, and brought in about `ns` nanoseconds; 0: that is not known. What values of low priority may
+    /// have follows from these.
+    pub fn insert_brought(
+        &self,
+        key: K,
+        value: Arc<V>,
+        bytes: u64,
+        place: Place,
+        ns: u64,
+    ) -> (Arc<V>, Insert) {
+        self.insert_new(Offer { key, value, bytes, place, ns }, || true)
+    }
+
+    fn insert_new(&self, offer: Offer<K, V>, may: impl FnOnce() -> bool) -> (Arc<V>, Insert) {
+        let Offer { key, value, bytes, place, ns } = offer;
+        let hash = key.hash();
+        if place == Place::Low && !self.has_low.load(Relaxed) {
+            self.has_low.store(true, Relaxed);
+        }
+        // Those that are here already pay as they are replaced.
+        let left = if self.has_low.load(Relaxed) { Shard::<K, V>::LEFT_OVERHEAD } else { 0 };
+        let cost = Self::cost(bytes) + left;
+        let is_full = self.charged() + cost > self.budget();
+        if place == Place::Low && is_full && !self.shard(home(hash)).lets_in(hash, &self.low_share)
+        {
+            return (value, Insert::Passed);
+        }
         if !self.reserve(home(hash), cost) {
             return (value, Insert::Refused);
         }
@@ -213,8 +293,13 @@ impl<K: Key, V> Cache<K, V> {
             self.charged.fetch_sub(cost, Relaxed);
             return (value, Insert::Refused);
         }
-        let returns = shard.insert(key, hash, Arc::clone(&value), cost, place);
-        (value, if returns { Insert::Returned } else { Insert::Kept })
+        let new = Newcomer { key, hash, value: Arc::clone(&value), cost, place, ns };
+        let came = shard.insert(new);
+        if let Some(vote) = came.vote {
+            let values = shard.len() * SHARDS;
+            self.low_share.count(vote, values);
+        }
+        (value, if came.returned { Insert::Returned } else { Insert::Kept })
     }
 
     /// Drops the value of `key`; `false` if it is not here.
@@ -223,6 +308,11 @@ impl<K: Key, V> Cache<K, V> {
         let Some(cost) = self.shard(home(hash)).remove_key(key, hash) else { return false };
         self.charged.fetch_sub(cost, Relaxed);
         true
+    }
+
+    /// Whether less than a sixteenth of it is free.
+    pub fn is_nearly_full(&self) -> bool {
+        self.charged() >= self.budget() / 16 * 15
     }
 
     /// Puts the value of `key`, if it is here, on the shelf of its group, too. A group has one shelf, the one that was made last.
@@ -234,8 +324,11 @@ impl<K: Key, V> Cache<K, V> {
     /// The value at `position` of a shelf, if one stands there. Counted as a look-up only if it does, and used by that.
     #[inline]
     pub fn reach(&self, shelf: &Shelf<V>, position: usize) -> Option<Arc<V>> {
-        let value = shelf.get(position)?;
+        let (value, is_low) = shelf.get(position)?;
         self.reached.add_one();
+        if is_low {
+            self.low_reached.add_one();
+        }
         Some(value)
     }
 
@@ -274,7 +367,7 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Takes a value out of a shard to make room; `false` if all that is there is held.
     fn evict(&self, shard: usize) -> bool {
-        let evicted = self.shard(shard).evict();
+        let evicted = self.shard(shard).evict(&self.low_share);
         let Some(Evicted { victim, cost }) = evicted else { return false };
         self.charged.fetch_sub(cost, Relaxed);
         self.evictions.fetch_add(1, Relaxed);
@@ -318,6 +411,18 @@ impl<K: Key, V> Cache<K, V> {
         };
         let reached = Asked { hits: self.reached.sum(), misses: 0 };
         (0..SHARDS).fold(reached, add)
+    }
+
+    /// What there is of low priority.
+    pub fn low(&self) -> LowFigures {
+        let room = self.budget().saturating_sub(self.besides.load(Relaxed));
+        let share = self.low_share.of(room);
+        let hits = self.low_reached.sum();
+        (0..SHARDS).fold(LowFigures { bytes: 0, share, hits }, |sum, shard| {
+            let shard = self.shard(shard);
+            let (bytes, hits) = (sum.bytes + shard.low_bytes(), sum.hits + shard.low_hits);
+            LowFigures { bytes, hits, ..sum }
+        })
     }
 
     /// No panic under the lock leaves a shard half changed: nothing in it calls the user.

@@ -9,14 +9,14 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
 use crate::chain::{Links, List};
+use crate::class::{Class, Stage};
 use crate::ghosts::Ghosts;
+use crate::low::{Left, LowShare, Priority, Vote};
 use crate::shelf::Shelf;
 use crate::{Asked, Gone, Key, Place, Victim};
 
 /// Uses that are counted: rounds of the main queue that a value stays without being used again.
 pub(crate) const USES_MAX: u8 = 3;
-/// One of so many bytes is on probation, about.
-const PROBATION: u64 = 10;
 /// Slots at the begin; a power of two.
 const SLOTS_MIN: usize = 16;
 
@@ -27,17 +27,42 @@ pub(crate) struct Shard<K: Key, V> {
     /// By number; what stands under a vacant one means nothing.
     members: Vec<Member<K>>,
     vacant: Vec<u32>,
-    /// Each value is in one of the two queues.
+    /// Each value is in a queue of one of the two.
     queued: Links,
-    probation: Queue,
-    main: Queue,
+    usual: Class,
+    low: Class,
     grouped: Links,
     groups: HashMap<K::Group, Group<V>>,
-    ghosts: Ghosts,
+    /// Keys that left of both priorities, once there was a value of low priority.
+    left: Option<Left>,
     pub asked: Asked,
+    /// Of the hits, those of values of low priority.
+    pub low_hits: u64,
     /// Values that were looked at to purge groups.
     #[cfg(test)]
     pub looked_at: u64,
+    /// Values whose turn came.
+    #[cfg(test)]
+    pub turns: u64,
+}
+
+/// A value that is new, and what it costs.
+pub(crate) struct Newcomer<K, V> {
+    pub key: K,
+    pub hash: u64,
+    pub value: Arc<V>,
+    pub cost: u64,
+    pub place: Place,
+    /// Nanoseconds in which it was brought; 0: that is not known.
+    pub ns: u64,
+}
+
+/// What came of a newcomer.
+pub(crate) struct Came {
+    /// It had made room not long ago.
+    pub returned: bool,
+    /// What it says for the share of its priority.
+    pub vote: Option<Vote>,
 }
 
 /// A value that made room.
@@ -52,12 +77,15 @@ struct Slot<K, V> {
     number: u32,
     /// Since it came, or since it went round.
     uses: u8,
+    /// As its place says, which lies on another line.
+    is_low: bool,
 }
 
 struct Member<K> {
     key: K,
     cost: u64,
-    place: Place,
+    priority: Priority,
+    stage: Stage,
     /// Where it stands on the shelf of its group, if it does.
     position: Option<u32>,
 }
@@ -68,22 +96,14 @@ struct Group<V> {
     shelf: Weak<Shelf<V>>,
 }
 
-struct Queue {
-    list: List,
-    len: usize,
-    bytes: u64,
-}
-
-impl Queue {
-    const EMPTY: Queue = Queue { list: List::EMPTY, len: 0, bytes: 0 };
-}
-
 impl<K: Key, V> Shard<K, V> {
     /// Bytes of bookkeeping for a value, as long as values come and none go: three eighths to three quarters of the slots are taken then,
     /// nine sixteenths as a rule, and there is room for as many ghosts as slots.
     pub(crate) const OVERHEAD: u64 = ((size_of::<Option<Slot<K, V>>>() + Ghosts::BYTES) * 16 / 9
         + size_of::<Member<K>>()
         + 5 * size_of::<u32>()) as u64;
+    /// The same of keys that left, where there are values of low priority.
+    pub(crate) const LEFT_OVERHEAD: u64 = ((Left::BYTES + Ghosts::BYTES) * 16 / 9) as u64;
 
     pub(crate) fn new() -> Self {
         Self {
@@ -92,14 +112,17 @@ impl<K: Key, V> Shard<K, V> {
             members: Vec::new(),
             vacant: Vec::new(),
             queued: Links::default(),
-            probation: Queue::EMPTY,
-            main: Queue::EMPTY,
+            usual: Class::new(),
+            low: Class::new(),
             grouped: Links::default(),
             groups: HashMap::new(),
-            ghosts: Ghosts::default(),
+            left: None,
             asked: Asked::default(),
+            low_hits: 0,
             #[cfg(test)]
             looked_at: 0,
+            #[cfg(test)]
+            turns: 0,
         }
     }
 
@@ -127,6 +150,7 @@ impl<K: Key, V> Shard<K, V> {
             return None;
         };
         self.asked.hits += 1;
+        self.low_hits += u64::from(slot.is_low);
         if slot.uses < USES_MAX {
             slot.uses += 1;
         }
@@ -150,25 +174,45 @@ impl<K: Key, V> Shard<K, V> {
         self.slot(key, hash).is_some()
     }
 
-    /// Adds a value that is not here; whether it had made room not long ago.
-    pub(crate) fn insert(
-        &mut self,
-        key: K,
-        hash: u64,
-        value: Arc<V>,
-        cost: u64,
-        place: Place,
-    ) -> bool {
+    /// Bytes of values of low priority.
+    pub(crate) fn low_bytes(&self) -> u64 {
+        self.low.bytes()
+    }
+
+    /// Whether a value of low priority may come in although the cache is full: while there are less of them than their share, or if it
+    /// came back soon. Else its key is remembered, as if it had come and left.
+    pub(crate) fn lets_in(&mut self, hash: u64, share: &LowShare) -> bool {
+        let has_room = self.low.bytes() < share.of(self.usual.bytes() + self.low.bytes());
+        let len = self.len;
+        has_room || self.left.as_mut().is_none_or(|left| left.has_low(hash, len))
+    }
+
+    /// Adds a value that is not here.
+    pub(crate) fn insert(&mut self, new: Newcomer<K, V>) -> Came {
+        let Newcomer { key, hash, value, cost, place, ns } = new;
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             self.grow();
         }
-        let returns = place == Place::Probation && self.ghosts.take(hash, self.len);
-        let (place, uses) = match place {
-            Place::Main => (Place::Main, USES_MAX),
-            Place::Probation if returns => (Place::Main, 0),
-            Place::Probation => (Place::Probation, 0),
+        let priority = place.priority();
+        if priority == Priority::Low && self.left.is_none() {
+            self.left = Some(Left::with_room_for(self.slots.len()));
+            self.low.ghosts.resize(self.slots.len());
+        }
+        let len = self.len;
+        let came_back = self.left.as_mut().is_some_and(|left| left.take(hash, priority, len));
+        let class = self.class(priority);
+        let known = class.len();
+        let returned = match place {
+            Place::Main => false,
+            Place::Low if came_back => true,
+            Place::Probation | Place::Low => class.ghosts.take(hash, known),
         };
-        let member = Member { key, cost, place, position: None };
+        let (stage, uses) = match place {
+            Place::Main => (Stage::Main, USES_MAX),
+            Place::Probation | Place::Low if returned => (Stage::Main, 0),
+            Place::Probation | Place::Low => (Stage::Probation, 0),
+        };
+        let member = Member { key, cost, priority, stage, position: None };
         let number = match self.vacant.pop() {
             Some(number) => {
                 self.members[number as usize] = member;
@@ -180,13 +224,15 @@ impl<K: Key, V> Shard<K, V> {
             }
         };
         let at = self.find(key, hash);
-        self.slots[at] = Some(Slot { key, value, number, uses });
+        let is_low = priority == Priority::Low;
+        self.slots[at] = Some(Slot { key, value, number, uses, is_low });
         self.len += 1;
         self.enqueue(number);
         let new = || Group { list: List::EMPTY, shelf: Weak::new() };
         let group = self.groups.entry(key.group()).or_insert_with(new);
         self.grouped.push(&mut group.list, number);
-        returns
+        let vote = (came_back && ns > 0).then(|| Vote::new(priority, ns, cost));
+        Came { returned, vote }
     }
 
     /// Puts the value of `key`, if it is here, on the shelf of its group, too.
@@ -203,7 +249,7 @@ impl<K: Key, V> Shard<K, V> {
         let member = &mut self.members[slot.number as usize];
         if member.position.is_none() {
             member.position = Some(number);
-            shelf.put(position, Arc::clone(&slot.value));
+            shelf.put(position, Arc::clone(&slot.value), slot.is_low);
         }
     }
 
@@ -250,51 +296,63 @@ impl<K: Key, V> Shard<K, V> {
             let at = self.find(slot.key, slot.key.hash());
             self.slots[at] = Some(slot);
         }
-        self.ghosts.resize(len);
-    }
-
-    fn queue(&mut self, place: Place) -> &mut Queue {
-        match place {
-            Place::Probation => &mut self.probation,
-            Place::Main => &mut self.main,
+        self.usual.ghosts.resize(len);
+        if let Some(left) = &mut self.left {
+            left.resize(len);
+            self.low.ghosts.resize(len);
         }
     }
 
-    /// To the end of the queue of its place.
-    fn enqueue(&mut self, number: u32) {
-        let Member { cost, place, .. } = self.members[number as usize];
-        let mut list = self.queue(place).list;
-        self.queued.push(&mut list, number);
-        let queue = self.queue(place);
-        *queue = Queue { list, len: queue.len + 1, bytes: queue.bytes + cost };
+    fn class(&mut self, priority: Priority) -> &mut Class {
+        match priority {
+            Priority::Usual => &mut self.usual,
+            Priority::Low => &mut self.low,
+        }
     }
 
-    /// Out of the queue of its place.
+    /// To the end of the queue of its stage.
+    fn enqueue(&mut self, number: u32) {
+        let Member { cost, priority, stage, .. } = self.members[number as usize];
+        let queue = match priority {
+            Priority::Usual => self.usual.queue(stage),
+            Priority::Low => self.low.queue(stage),
+        };
+        self.queued.push(&mut queue.list, number);
+        queue.len += 1;
+        queue.bytes += cost;
+    }
+
+    /// Out of the queue of its stage.
     fn dequeue(&mut self, number: u32) {
-        let Member { cost, place, .. } = self.members[number as usize];
-        let mut list = self.queue(place).list;
-        self.queued.remove(&mut list, number);
-        let queue = self.queue(place);
-        *queue = Queue { list, len: queue.len - 1, bytes: queue.bytes - cost };
+        let Member { cost, priority, stage, .. } = self.members[number as usize];
+        let queue = match priority {
+            Priority::Usual => self.usual.queue(stage),
+            Priority::Low => self.low.queue(stage),
+        };
+        self.queued.remove(&mut queue.list, number);
+        queue.len -= 1;
+        queue.bytes -= cost;
+    }
+
+    /// The value whose turn it is: one of low priority while these have more than their share. `None` if all that is here is held.
+    fn next_out(&self, share: &LowShare) -> Option<u32> {
+        let has_more = self.low.bytes() > share.of(self.usual.bytes() + self.low.bytes());
+        let [first, second] = match has_more {
+            true => [&self.low, &self.usual],
+            false => [&self.usual, &self.low],
+        };
+        first.next_out().or_else(|| second.next_out())
     }
 
     /// Takes out the next value whose turn it is. `None` if all that is here is held.
-    pub(crate) fn evict(&mut self) -> Option<Evicted<K, V>> {
-        // Values of the main queue that were found held, one after the other.
-        let mut held = 0;
+    pub(crate) fn evict(&mut self, share: &LowShare) -> Option<Evicted<K, V>> {
+        (self.usual.held, self.low.held) = (0, 0);
         // On probation a value is looked at once. In the main queue each look lowers a count, or finds it held.
         for _ in 0..self.len * (usize::from(USES_MAX) + 2) {
-            let total = self.probation.bytes + self.main.bytes;
-            let main_is_held = held >= self.main.len;
-            if main_is_held && self.probation.list.is_empty() {
-                return None;
-            }
-            let is_long = self.probation.bytes * PROBATION >= total || main_is_held;
-            let first = match (self.probation.list.first(), self.main.list.first()) {
-                (Some(number), _) if is_long => number,
-                (_, number) => number?,
-            };
-            let Member { key, place, .. } = self.members[first as usize];
+            let first = self.next_out(share)?;
+            #[cfg(test)]
+            (self.turns += 1);
+            let Member { key, priority, stage, .. } = self.members[first as usize];
             let hash = key.hash();
             let at = self.find(key, hash);
             let on_shelf = self.shelf(first).map_or(0, |(shelf, position)| shelf.uses(position));
@@ -305,22 +363,29 @@ impl<K: Key, V> Shard<K, V> {
             }
             let slot = self.slots[at].as_mut()?;
             if !is_used && Arc::strong_count(&slot.value) == 1 {
-                if place == Place::Probation {
-                    self.ghosts.add(hash);
+                if stage == Stage::Probation {
+                    self.class(priority).ghosts.add(hash);
                 }
+                self.left.iter_mut().for_each(|left| left.add(hash, priority));
                 let (value, cost) = self.remove(at)?;
+                let place = match (priority, stage) {
+                    (Priority::Usual, Stage::Probation) => Place::Probation,
+                    (Priority::Usual, Stage::Main) => Place::Main,
+                    (Priority::Low, _) => Place::Low,
+                };
                 return Some(Evicted { victim: Victim { key, value, place }, cost });
             }
             // It is used, or held.
-            if place == Place::Main {
-                held = if is_used { 0 } else { held + 1 };
-            }
-            slot.uses = match place {
-                Place::Probation => 0,
-                Place::Main => (slot.uses + on_shelf).min(USES_MAX).saturating_sub(1),
+            slot.uses = match stage {
+                Stage::Probation => 0,
+                Stage::Main => (slot.uses + on_shelf).min(USES_MAX).saturating_sub(1),
             };
+            if stage == Stage::Main {
+                let class = self.class(priority);
+                class.held = if is_used { 0 } else { class.held + 1 };
+            }
             self.dequeue(first);
-            self.members[first as usize].place = Place::Main;
+            self.members[first as usize].stage = Stage::Main;
             self.enqueue(first);
         }
         None
@@ -377,120 +442,4 @@ impl<K: Key, V> Shard<K, V> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    struct Numbered {
-        group: u32,
-        no: u32,
-    }
-
-    impl Key for Numbered {
-        type Group = u32;
-
-        fn hash(&self) -> u64 {
-            let key = u64::from(self.group) << 32 | u64::from(self.no);
-            (key + 1)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .rotate_left(29)
-                .wrapping_mul(0xD6E8_FEB8_6659_FD93)
-        }
-
-        fn group(&self) -> u32 {
-            self.group
-        }
-    }
-
-    fn insert(shard: &mut Shard<Numbered, u32>, key: Numbered, place: Place) {
-        shard.insert(key, key.hash(), Arc::new(key.no), 1, place);
-    }
-
-    fn has(shard: &Shard<Numbered, u32>, key: Numbered) -> bool {
-        shard.contains(key, key.hash())
-    }
-
-    fn use_it(shard: &mut Shard<Numbered, u32>, key: Numbered) {
-        assert_eq!(shard.get(key, key.hash()).as_deref(), Some(&key.no));
-    }
-
-    /// Evicts until so many are left.
-    fn shrink(shard: &mut Shard<Numbered, u32>, len: usize) {
-        while shard.len() > len {
-            assert_eq!(shard.evict().map(|evicted| evicted.cost), Some(1));
-        }
-    }
-
-    #[test]
-    fn what_is_used_on_probation_stays_and_what_came_back_soon_too() {
-        let key = |no| Numbered { group: 1, no };
-        let mut shard = Shard::new();
-        (0..100).for_each(|no| insert(&mut shard, key(no), Place::Probation));
-        (0..100).step_by(2).for_each(|no| use_it(&mut shard, key(no)));
-        shrink(&mut shard, 56);
-        assert!((0..100).step_by(2).all(|no| has(&shard, key(no))));
-        assert!((0..80).skip(1).step_by(2).all(|no| !has(&shard, key(no))));
-        // Two of those that went come back: as if they had been used. A long scan passes by.
-        insert(&mut shard, key(41), Place::Probation);
-        insert(&mut shard, key(77), Place::Probation);
-        for no in 1000..3000 {
-            insert(&mut shard, key(no), Place::Probation);
-            shrink(&mut shard, 60);
-        }
-        assert!((0..100).step_by(2).chain([41, 77]).all(|no| has(&shard, key(no))));
-        assert!(!has(&shard, key(43)));
-    }
-
-    #[test]
-    fn what_is_used_no_more_goes_from_the_main_queue() {
-        let key = |no| Numbered { group: 1, no };
-        let mut shard = Shard::new();
-        (0..50).for_each(|no| insert(&mut shard, key(no), Place::Main));
-        for no in 1000..1800 {
-            insert(&mut shard, key(no), Place::Probation);
-            use_it(&mut shard, key(no));
-            shrink(&mut shard, 60);
-            use_it(&mut shard, key(7));
-        }
-        assert!(has(&shard, key(7)), "used all the time");
-        assert!((0..50).filter(|no| *no != 7).all(|no| !has(&shard, key(no))));
-    }
-
-    #[test]
-    fn what_is_held_is_passed_over() {
-        let key = |no| Numbered { group: 1, no };
-        let mut shard = Shard::new();
-        (0..40).for_each(|no| insert(&mut shard, key(no), Place::Probation));
-        let held: Vec<_> =
-            (0..40).step_by(4).map(|no| shard.get(key(no), key(no).hash())).collect();
-        shrink(&mut shard, 10);
-        assert!(shard.evict().is_none(), "all that is left is held");
-        assert!((0..40).all(|no| has(&shard, key(no)) == (no % 4 == 0)));
-        drop(held);
-        shrink(&mut shard, 0);
-        assert!(shard.evict().is_none());
-    }
-
-    #[test]
-    fn a_purge_looks_at_its_own_group_only() {
-        let mut shard = Shard::new();
-        let key = |group, no| Numbered { group, no };
-        for no in 0..5000 {
-            insert(&mut shard, key(no % 100, no), Place::Probation);
-        }
-        assert_eq!(shard.purge(17), Gone { values: 50, bytes: 50 });
-        assert_eq!((shard.looked_at, shard.len()), (50, 4950));
-        assert_eq!(shard.purge(17), Gone::default());
-        assert_eq!(shard.purge(1 << 20), Gone::default());
-        assert_eq!(shard.looked_at, 50);
-        assert!((0..5000).all(|no| has(&shard, key(no % 100, no)) == (no % 100 != 17)));
-        for group in 0..100 {
-            let _ = shard.purge(group);
-        }
-        assert_eq!((shard.looked_at, shard.len()), (5000, 0));
-        assert!(shard.evict().is_none());
-        // Numbers are used again.
-        (0..5000).for_each(|no| insert(&mut shard, key(3, no), Place::Main));
-        assert_eq!(shard.members.len(), 5000);
-    }
-}
+mod tests;

@@ -116,7 +116,7 @@ pub use observe::properties::{
 };
 pub use open::convert::Conversion;
 pub use options::{
-    CachePolicy, Checksum, Compression, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS,
+    CachePolicy, Checksum, Compression, FastBlocks, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS,
     KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Level0Form, Options, PRESETS, Placement,
     PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo,
     WalSync, parse_size,

@@ -142,6 +142,11 @@ impl Device {
         self.model.is_some()
     }
 
+    /// How long a read of a block takes by its model, if it has one.
+    pub fn read_time(&self) -> Option<Duration> {
+        self.model.as_ref().map(|model| model.read)
+    }
+
     /// The time at which something is asked for.
     pub(super) fn now(&self) -> Moment {
         Moment(if self.model.is_some() { self.began.elapsed().as_nanos() as u64 } else { 0 })

@@ -6,6 +6,8 @@
 //! together take at most half of the budget ([`BlockCache::hold`]). So does a shelf on which gets find data blocks by the position of
 //! their entry in the index: most need neither that entry nor a look-up in the cache.
 //!
+//! Data blocks and values of devices that are much faster than the slowest of the store have low priority ([`StoreCache::keep`]).
+//!
 //! Below it a store may have a cache in persistent memory ([`pm`]), which takes what makes room here.
 
 mod balance;
@@ -26,7 +28,7 @@ use records::Records;
 
 pub(crate) use pm::PmCache;
 pub use pm::PmCacheFigures;
-pub(crate) use store::{BlockSource, StoreCache, blocks_read};
+pub(crate) use store::{BlockSource, Refetch, StoreCache, blocks_read};
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,6 +94,8 @@ struct Counters {
     inserts: AtomicU64,
     purged: AtomicU64,
     refused: AtomicU64,
+    low_misses: AtomicU64,
+    bypassed: AtomicU64,
 }
 
 /// Figures of a block cache, since the store was opened; since the runtime was made where stores share it.
@@ -126,6 +130,16 @@ pub struct CacheFigures {
     pub record_inserts: u64,
     /// Records dropped because newer ones, or range deletions, came to the tables.
     pub records_dropped: u64,
+    /// Of the bytes that it takes, those of blocks of low priority: they are on devices much faster than the slowest of their store.
+    pub low: u64,
+    /// Bytes that these may take once it is full.
+    pub low_share: u64,
+    /// Of the hits, those of such blocks.
+    pub low_hits: u64,
+    /// Such blocks that had to be read.
+    pub low_misses: u64,
+    /// Of these, blocks that were not kept, as `fast_blocks=bypass` wants it.
+    pub bypassed: u64,
 }
 
 impl BlockCache {
@@ -206,9 +220,15 @@ impl BlockCache {
         self.blocks.contains(key)
     }
 
-    /// Takes in a block that was read from its file, if there is room for it; else it makes room at once.
+    /// Takes in a block that was not here, if there is room for it; else it makes room at once.
+    #[cfg(test)]
     pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
-        let (block, outcome) = self.put(key, role, block);
+        self.keep_read(key, role, block, 0)
+    }
+
+    /// Takes in a block that was read from its file in about `ns` nanoseconds, if there is room for it; else it makes room at once.
+    fn keep_read(&self, key: BlockKey, role: Role, block: Block, ns: u64) -> Arc<Block> {
+        let (block, outcome) = self.keep_at(key, place_of(role), block, ns);
         if self.balance.note_block(outcome, self.budget()) && self.records.are_some() {
             let records = self.balance.step(self.division());
             records.into_iter().for_each(|records| self.divide(records));
@@ -216,25 +236,38 @@ impl BlockCache {
         block
     }
 
-    /// Takes in a copy of a block in persistent memory.
-    fn keep_copy(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
-        self.put(key, role, block).0
+    /// Takes in a copy of a block in persistent memory, which was made in about `ns` nanoseconds.
+    fn keep_copy(&self, key: BlockKey, role: Role, block: Block, ns: u64) -> Arc<Block> {
+        self.keep_at(key, place_of(role), block, ns).0
     }
 
-    fn put(&self, key: BlockKey, role: Role, block: Block) -> (Arc<Block>, Insert) {
-        let place = match role {
-            Role::Data | Role::Value => Place::Probation,
-            _ => Place::Main,
-        };
+    /// The same of a block of low priority; none: it is not kept.
+    fn keep_low(&self, key: BlockKey, block: Block, ns: Option<u64>) -> Arc<Block> {
+        self.counters.low_misses.fetch_add(1, Relaxed);
+        match ns {
+            Some(ns) => self.keep_at(key, Place::Low, block, ns).0,
+            None => {
+                self.counters.bypassed.fetch_add(1, Relaxed);
+                Arc::new(block)
+            }
+        }
+    }
+
+    /// Whether little of it is free.
+    fn is_nearly_full(&self) -> bool {
+        self.blocks.is_nearly_full()
+    }
+
+    fn keep_at(&self, key: BlockKey, place: Place, block: Block, ns: u64) -> (Arc<Block>, Insert) {
         let bytes = block.charge() as u64;
-        let (block, outcome) = self.blocks.insert(key, Arc::new(block), bytes, place);
+        let (block, outcome) = self.blocks.insert_brought(key, Arc::new(block), bytes, place, ns);
         match outcome {
             Insert::Kept | Insert::Returned => self.counters.inserts.fetch_add(1, Relaxed),
             Insert::Refused => {
                 send(&self.below, &Victim { key, value: Arc::clone(&block), place });
                 self.counters.refused.fetch_add(1, Relaxed)
             }
-            Insert::Present => 0,
+            Insert::Present | Insert::Passed => 0,
         };
         (block, outcome)
     }
@@ -283,6 +316,7 @@ impl BlockCache {
     pub(crate) fn figures(&self) -> CacheFigures {
         let (counters, Asked { hits, misses }) = (&self.counters, self.blocks.asked());
         let of_records = self.records.cached.asked();
+        let low = self.blocks.low();
         CacheFigures {
             budget: self.budget(),
             charged: self.blocks.charged() + self.records.cached.charged(),
@@ -298,13 +332,26 @@ impl BlockCache {
             record_misses: of_records.misses,
             record_inserts: self.records.counters.inserts.load(Relaxed),
             records_dropped: self.records.counters.dropped.load(Relaxed),
+            low: low.bytes,
+            low_share: low.share,
+            low_hits: low.hits,
+            low_misses: counters.low_misses.load(Relaxed),
+            bypassed: counters.bypassed.load(Relaxed),
         }
     }
 }
 
-/// A block that made room goes to the persistent memory of its store.
+/// Where a block begins that is not of low priority.
+fn place_of(role: Role) -> Place {
+    match role {
+        Role::Data | Role::Value => Place::Probation,
+        _ => Place::Main,
+    }
+}
+
+/// A block that made room goes to the persistent memory of its store, unless it lies on a fast device as it is.
 fn send(below: &CachesBelow, victim: &Victim<BlockKey, Block>) {
-    if !below.are_some.load(Relaxed) {
+    if !below.are_some.load(Relaxed) || victim.place == Place::Low {
         return;
     }
     let BlockKey { user, table, offset } = victim.key;

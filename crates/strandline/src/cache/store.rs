@@ -10,9 +10,12 @@ use sst::{Block, Role};
 
 use super::pm::{PmCache, TableHold};
 use super::{BlockCache, BlockKey, CacheUser};
+use crate::options::FastBlocks;
 
 /// Bytes of DRAM that lead to persistent memory and are not charged yet, at most.
 const UNCHARGED: u64 = 64 << 10;
+/// Nanoseconds in which a block is copied from there, about.
+const COPIED: u64 = 1000;
 
 /// A cache as one store uses it. Blocks of a store that is closed make room for others in time: no other has its number.
 #[derive(Clone)]
@@ -22,6 +25,16 @@ pub(crate) struct StoreCache {
     below: Option<Arc<PmBelow>>,
     /// Whether records come here, beside blocks.
     pub(super) takes_records: Arc<AtomicBool>,
+    fast: FastBlocks,
+}
+
+/// What reading a block again would cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refetch {
+    /// Nanoseconds; 0: not known.
+    pub ns: u64,
+    /// Its device is much faster than the slowest of the store.
+    pub is_fast: bool,
 }
 
 /// Persistent memory below the block cache.
@@ -58,6 +71,9 @@ pub(crate) trait BlockSource {
     /// `Corruption`, where they make no sense.
     fn restore(&self, bytes: Vec<u8>) -> Result<Block>;
 
+    /// What that costs.
+    fn refetch(&self) -> Refetch;
+
     /// From its file.
     ///
     /// # Errors
@@ -73,6 +89,7 @@ impl StoreCache {
             user: cache.take_user(),
             below: None,
             takes_records: Arc::default(),
+            fast: FastBlocks::default(),
         }
     }
 
@@ -84,6 +101,11 @@ impl StoreCache {
     /// Whether records come beside blocks from now on.
     pub(crate) fn take_records(&self, records: bool) {
         self.takes_records.store(records, Relaxed);
+    }
+
+    /// The same, with this priority for blocks of fast devices.
+    pub(crate) fn with_fast(self, fast: FastBlocks) -> StoreCache {
+        StoreCache { fast, ..self }
     }
 
     /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.
@@ -140,7 +162,10 @@ impl StoreCache {
     ) -> Result<Arc<Block>> {
         match self.find_below(key, role, |bytes| source.restore(bytes)) {
             Some(block) => Ok(block),
-            None => Ok(self.keep(key, role, source.load()?)),
+            None => {
+                let from = source.refetch();
+                Ok(self.keep(key, role, source.load()?, from))
+            }
         }
     }
 
@@ -165,7 +190,7 @@ impl StoreCache {
         let found = memory.find(key.table, key.offset)?;
         let block = restore(found.bytes).ok()?;
         if memory.policy().comes_back(role, found.finds) {
-            Some(self.cache.keep_copy(key, role, block))
+            Some(self.cache.keep_copy(key, role, block, COPIED))
         } else {
             Some(Arc::new(block))
         }
@@ -176,16 +201,31 @@ impl StoreCache {
         self.cache.has(key) || self.below().is_some_and(|memory| memory.has(key.table, key.offset))
     }
 
-    /// Takes in a block that was read from its file.
-    pub(crate) fn keep(&self, key: BlockKey, role: Role, block: Block) -> Arc<Block> {
-        BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
-        let Some(below) = &self.below else { return self.cache.keep(key, role, block) };
-        below.settle();
-        if below.memory.policy().reads_to_dram(role) {
-            return self.cache.keep(key, role, block);
+    /// Takes in a block that was read from its file, or would be `from` it again.
+    pub(crate) fn keep(
+        &self,
+        key: BlockKey,
+        role: Role,
+        block: Block,
+        from: Refetch,
+    ) -> Arc<Block> {
+        self.below.iter().for_each(|below| below.settle());
+        // What leads to data stays for that.
+        if from.is_fast
+            && matches!(role, Role::Data | Role::Value)
+            && self.fast != FastBlocks::Equal
+        {
+            let bypasses = self.fast == FastBlocks::Bypass && self.cache.is_nearly_full();
+            return self.cache.keep_low(key, block, (!bypasses).then_some(from.ns));
         }
-        below.memory.offer_read(key.table, key.offset, block.bytes());
-        Arc::new(block)
+        BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
+        match &self.below {
+            Some(below) if !below.memory.policy().reads_to_dram(role) => {
+                below.memory.offer_read(key.table, key.offset, block.bytes());
+                Arc::new(block)
+            }
+            _ => self.cache.keep_read(key, role, block, from.ns),
+        }
     }
 
     /// Drops the blocks of a table whose file is gone.

@@ -66,7 +66,7 @@ wire! {
     }
     CacheFigures {
         budget, charged, held, hits, misses, inserts, evictions, purged, refused, record_bytes, record_hits, record_misses, record_inserts,
-        records_dropped,
+        records_dropped, low, low_share, low_hits, low_misses, bypassed,
     }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,

@@ -365,6 +365,18 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
             .is(cache.record_hits),
         counter("cached_record_misses", "Records that were looked up there and not found.")
             .is(cache.record_misses),
+        gauge("block_cache_low", "Of the bytes that it takes, those of blocks of fast devices.")
+            .in_unit(bytes.clone())
+            .is(cache.low),
+        gauge("block_cache_low_share", "Bytes that these may take once it is full.")
+            .in_unit(bytes.clone())
+            .is(cache.low_share),
+        counter("block_cache_low_hits", "Of the hits, those of blocks of fast devices.")
+            .is(cache.low_hits),
+        counter("block_cache_low_misses", "Blocks of fast devices that had to be read.")
+            .is(cache.low_misses),
+        counter("block_cache_bypassed", "Blocks of fast devices that were not kept.")
+            .is(cache.bypassed),
         gauge("background_failing", "1 if the last compaction failed, else 0.")
             .is(ssd.trouble.is_some().into()),
         counter("compactions_level0", "Compactions of level 0.").is(compactions.level0),

@@ -120,6 +120,7 @@ pub(super) fn assemble(
             Some(runtime) => StoreCache::of(&runtime.memory.cache),
         };
         cache.take_records(options.cache_records);
+        let cache = cache.with_fast(options.fast_blocks);
         let Options { pm_cache, pm_cache_policy, .. } = options;
         match access {
             Access::Write if pm_cache > 0 => {
@@ -132,7 +133,12 @@ pub(super) fn assemble(
     };
     let tables_in_memory = table_dir.as_ref().is_some_and(|at| at.fs.is_memory(&at.dir));
     let tables = match table_dir {
-        Some(own) => Some(Tables::new(own, room, cache()?).with_memory(pm_rooms).with_tiers(dirs)),
+        Some(own) => Some(
+            Tables::new(own, room, cache()?)
+                .with_memory(pm_rooms)
+                .with_tiers(dirs)
+                .on(&means.device),
+        ),
         None => None,
     };
     let tables = tables.map(Arc::new);

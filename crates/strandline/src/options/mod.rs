@@ -3,6 +3,7 @@
 
 mod cache_policy;
 pub(crate) mod check;
+mod fast_blocks;
 mod keyspace;
 mod preset;
 pub(crate) mod settings;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub use cache_policy::CachePolicy;
 pub(crate) use check::THREADS_MAX;
+pub use fast_blocks::FastBlocks;
 pub use keyspace::{KEYSPACE_TABLE, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers};
 use pmem::PmModel;
 pub use preset::{PRESETS, Preset};
@@ -245,6 +247,8 @@ settings! {
         block_cache: u64 = 256 << 20,
         /// Whether `block_cache`, once it is full, also keeps single records that are read.
         cache_records: bool = true,
+        /// What blocks of fast devices are to it.
+        fast_blocks: FastBlocks = FastBlocks::Low,
         /// Bytes per second that compactions write at most; 0: no limit.
         compaction_rate: u64 = 0,
         /// Background threads; 0: the caller drives background work.

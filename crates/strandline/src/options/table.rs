@@ -311,7 +311,16 @@ pub const TABLE: &[Row] = &[
         name: "cache_records",
         unit: "true or false",
         default: "true",
-        doc: "Whether block_cache, once it is full, also keeps single records that are read: a hot key then takes its own bytes, not               a block's. Not in keyspaces with a compaction filter.",
+        doc: "Whether block_cache, once it is full, also keeps single records that are read: a hot key then takes its own bytes, not \
+              a block's. Not in keyspaces with a compaction filter.",
+    },
+    Row {
+        name: "fast_blocks",
+        unit: "low, bypass or equal",
+        default: "low",
+        doc: "What block_cache does with data on tiers whose reads take a quarter of those of the slowest, or less. low: it makes \
+              room first, as long as it has more than a share that follows what misses cost. bypass: it is not kept once the \
+              cache is nearly full. equal: it is as other data.",
     },
     Row {
         name: "compaction_rate",

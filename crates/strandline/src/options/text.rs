@@ -11,8 +11,8 @@ use super::check::{
     COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_PERCENT_MAX, THREADS_MAX,
 };
 use super::{
-    CachePolicy, Level0Form, Options, Placement, PmSource, SsdSource, TABLE, TierSource, TierSpec,
-    WalDir, WalIo, WalSync,
+    CachePolicy, FastBlocks, Level0Form, Options, Placement, PmSource, SsdSource, TABLE,
+    TierSource, TierSpec, WalDir, WalIo, WalSync,
 };
 
 /// Parts that a keyspace may be cut into at most.
@@ -98,6 +98,7 @@ impl Options {
             "cache_records" => self.cache_records = text.parse().ok()?,
             "hash_index" => self.hash_index = text.parse().ok()?,
             "block_cache" => self.block_cache = parse_size(text)?,
+            "fast_blocks" => self.fast_blocks = fast_blocks_named(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = up_to(THREADS_MAX)?,
             "inspect" => self.inspect = text.parse().ok()?,
@@ -215,6 +216,10 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
 
 fn cache_policy_named(text: &str) -> Option<CachePolicy> {
     CachePolicy::ALL.into_iter().find(|policy| policy.name() == text)
+}
+
+fn fast_blocks_named(text: &str) -> Option<FastBlocks> {
+    FastBlocks::ALL.into_iter().find(|fast| fast.name() == text)
 }
 
 pub(super) fn placement_named(text: &str) -> Option<Placement> {
@@ -341,6 +346,7 @@ mod tests {
             cache_records: false,
             hash_index: true,
             block_cache: 1,
+            fast_blocks: FastBlocks::Equal,
             compaction_rate: 1,
             inspect: true,
         };

@@ -7,7 +7,8 @@ use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::heat::Heat;
 use super::placed::PlacedBlocks;
-use crate::cache::{BlockKey, BlockShelf, BlockSource, Hold, StoreCache};
+use super::read_time::TierOfFile;
+use crate::cache::{BlockKey, BlockShelf, BlockSource, Hold, Refetch, StoreCache};
 
 /// The blocks of one table.
 pub(crate) struct CachedBlocks {
@@ -17,6 +18,8 @@ pub(crate) struct CachedBlocks {
     placed: Option<PlacedBlocks>,
     /// Counts blocks that are read from the file, where that matters.
     heat: Option<Arc<Heat>>,
+    /// Where its file lies, if it is one.
+    tier: Option<TierOfFile>,
     cache: StoreCache,
     /// The index or filter, once it was read; `None` if the cache has no room to keep it here.
     index: OnceLock<Option<HeldBlock>>,
@@ -50,9 +53,16 @@ impl<F: FnOnce() -> Result<Block>> BlockSource for TableBlock<'_, F> {
         self.layout.restore(self.handle.offset, bytes, self.role)
     }
 
+    fn refetch(&self) -> Refetch {
+        self.blocks.refetch()
+    }
+
     fn load(self) -> Result<Block> {
         self.blocks.note_reads(1);
-        (self.load)()
+        match &self.blocks.tier {
+            Some(tier) => tier.timed(self.load),
+            None => (self.load)(),
+        }
     }
 }
 
@@ -77,7 +87,8 @@ impl CachedBlocks {
     pub(crate) fn new(table: u64, file: File, store: &StoreCache) -> CachedBlocks {
         let (index, filter, shelf) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let cache = store.clone();
-        CachedBlocks { table, file, placed: None, heat: None, cache, index, filter, shelf }
+        let (placed, heat, tier) = (None, None, None);
+        CachedBlocks { table, file, placed, heat, tier, cache, index, filter, shelf }
     }
 
     /// The same of a table whose data is read in its place.
@@ -88,6 +99,16 @@ impl CachedBlocks {
     /// The same, with what is read of the file counted.
     pub(crate) fn with_heat(self, heat: &Arc<Heat>) -> CachedBlocks {
         CachedBlocks { heat: Some(Arc::clone(heat)), ..self }
+    }
+
+    /// The same of a table in a file.
+    pub(crate) fn in_tier(self, tier: TierOfFile) -> CachedBlocks {
+        CachedBlocks { tier: Some(tier), ..self }
+    }
+
+    /// What reading a block again costs.
+    fn refetch(&self) -> Refetch {
+        self.tier.as_ref().map(TierOfFile::refetch).unwrap_or_default()
     }
 
     fn note_reads(&self, blocks: u64) {
@@ -166,7 +187,8 @@ impl CachedBlocks {
         let stored = self.read_many(layout, &handles).unwrap_or_default();
         for ((handle, place), bytes) in handles.iter().zip(places).zip(stored) {
             if let Ok(block) = layout.decode(*handle, bytes, Role::Data) {
-                *place = Some(self.cache.keep(self.key(handle.offset), Role::Data, block));
+                let key = self.key(handle.offset);
+                *place = Some(self.cache.keep(key, Role::Data, block, self.refetch()));
             }
         }
         found
@@ -207,7 +229,7 @@ impl Blocks for CachedBlocks {
         let Some(charge) = self.cache.cache.hold(&block) else {
             let _quicker = root.set(None);
             self.note_reads(1);
-            return Ok(self.cache.keep(self.key(handle.offset), role, block));
+            return Ok(self.cache.keep(self.key(handle.offset), role, block, self.refetch()));
         };
         let block = Arc::new(block);
         // Another thread may have set it to the same; then this charge is dropped.

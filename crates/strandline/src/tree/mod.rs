@@ -23,6 +23,7 @@ pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod owner;
 pub(crate) mod placed;
+pub(crate) mod read_time;
 pub(crate) mod room;
 pub(crate) mod scanned;
 pub(crate) mod space;

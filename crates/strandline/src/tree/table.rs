@@ -201,6 +201,10 @@ impl Table {
         };
         let ranges = Ranges::new(&layout.range_deletes(&file)?);
         let blocks = CachedBlocks::new(self.desc.id, file, &self.tables().cache);
+        let blocks = match self.is_in_memory() {
+            true => blocks,
+            false => blocks.in_tier(self.tables().tiers.times.of_file(self.desc.tier)),
+        };
         let blocks = match self.tables().tiers.are_several() {
             true => blocks.with_heat(&self.heat),
             false => blocks,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result};
 use pool::Extent;
-use ssd::{Append, Fs};
+use ssd::{Append, Device, Fs};
 
 use super::blocks::File;
 use super::desc::{TableDesc, ValueFileDesc};
@@ -121,6 +121,11 @@ impl Tables {
     /// The same, with its files in these directories, the own one among them.
     pub(crate) fn with_tiers(self, dirs: Vec<TierDir>) -> Tables {
         Tables { tiers: Tiers::new(dirs), ..self }
+    }
+
+    /// The same, with files on this device where they have none of their own.
+    pub(crate) fn on(self, device: &Device) -> Tables {
+        Tables { tiers: self.tiers.on(device), ..self }
     }
 
     /// Numbers tables from `next` on at least.

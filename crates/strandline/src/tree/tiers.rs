@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ssd::Device;
 
+use super::read_time::ReadTimes;
 use super::tables::TableDir;
 
 /// The store's own directory of tables.
@@ -188,11 +189,20 @@ impl Tier {
 /// All tiers of a store, fastest first.
 pub(crate) struct Tiers {
     all: Vec<Tier>,
+    /// How long reads of each take.
+    pub times: Arc<ReadTimes>,
 }
 
 impl Tiers {
     pub(crate) fn new(dirs: Vec<TierDir>) -> Tiers {
-        Tiers { all: dirs.into_iter().map(Tier::new).collect() }
+        let times = Arc::new(ReadTimes::new(dirs.iter(), None));
+        Tiers { all: dirs.into_iter().map(Tier::new).collect(), times }
+    }
+
+    /// The same, where those without a device of their own lie on this one.
+    pub(crate) fn on(self, device: &Device) -> Tiers {
+        let times = ReadTimes::new(self.all.iter().map(|tier| &tier.dir), Some(device));
+        Tiers { times: Arc::new(times), ..self }
     }
 
     /// Fastest first.

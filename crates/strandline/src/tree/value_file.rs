@@ -30,7 +30,7 @@ use super::tiers::OWN;
 use super::value_site::{ValueBytes, ValueSite};
 use crate::busy::Busy;
 use crate::cache::pm::TableHold;
-use crate::cache::{BlockKey, BlockSource};
+use crate::cache::{BlockKey, BlockSource, Refetch};
 use crate::record::found::Found;
 use crate::ttl::value_of;
 
@@ -65,9 +65,14 @@ impl BlockSource for ValueBlock<'_> {
         Ok(self.of.restore(bytes))
     }
 
+    fn refetch(&self) -> Refetch {
+        self.file.refetch()
+    }
+
     fn load(self) -> Result<Block> {
         self.file.note_read(self.of.len);
-        self.file.load(self.key, self.of)
+        let tier = self.file.site.load().place().tier;
+        self.file.store.tiers.times.timed(tier, || self.file.load(self.key, self.of))
     }
 }
 
@@ -256,7 +261,7 @@ impl ValueFile {
     /// As [`ValueRef::open`].
     pub(crate) fn keep(&self, key: &[u8], of: &ValueRef, record: Vec<u8>) -> Result<StoredValue> {
         let block = of.open(key, record, || self.name())?;
-        let block = self.store.cache.keep(self.cache_key(of), Role::Value, block);
+        let block = self.store.cache.keep(self.cache_key(of), Role::Value, block, self.refetch());
         Ok(StoredValue::in_block(key, of, block))
     }
 
@@ -284,6 +289,11 @@ impl ValueFile {
 
     fn cache_key(&self, of: &ValueRef) -> BlockKey {
         self.store.cache.key(self.desc.id, of.at)
+    }
+
+    /// What reading a value of it again costs.
+    fn refetch(&self) -> Refetch {
+        self.store.tiers.times.refetch(self.site.load().place().tier)
     }
 
     /// Notes that so many bytes were read of the device, where a faster one may have them.

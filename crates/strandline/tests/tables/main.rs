@@ -4,6 +4,7 @@
 mod common;
 
 mod cached_records;
+mod fast_blocks;
 mod level0;
 mod pm_cache;
 mod pm_tables;

@@ -56,7 +56,7 @@ impl Basis {
 const SIZE_MIN: u64 = 1 << 20;
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 13] = [
+pub const EXPERIMENTS: [Experiment; 14] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -112,6 +112,13 @@ pub const EXPERIMENTS: [Experiment; 13] = [
         takes: &["size", "runs"],
         basis: Basis::OnModels,
         run: intel::fine_reads,
+    },
+    Experiment {
+        name: "intel-priority",
+        what: "gets with half of the data in persistent memory, whose blocks have low priority in the block cache, on models",
+        takes: &["size", "runs"],
+        basis: Basis::OnModels,
+        run: intel::priority,
     },
     Experiment {
         name: "intel-persistent-cache",

@@ -64,6 +64,7 @@ fn reproduce_lists_experiments_and_runs_them() {
         "intel-paths",
         "intel-values",
         "intel-fine-reads",
+        "intel-priority",
         "intel-persistent-cache",
         "kassa",
         "relsm-ladder",
@@ -147,6 +148,19 @@ fn reproduce_reads_tables_in_their_place() {
         assert_eq!(rows.count(), count, "{report}");
     }
     assert!(report.contains("The deck"), "{report}");
+}
+
+/// For each form of persistent memory a row for each draw and size of the cache.
+#[test]
+fn reproduce_gives_blocks_of_persistent_memory_low_priority() {
+    let report = store().run(&["reproduce", "intel-priority", "--quick"]).ok().text();
+    for (draw, count) in [("  uniform ", 4), ("  zipf ", 4)] {
+        let rows = report.lines().filter(|line| line.starts_with(draw));
+        let cells = rows.map(|row| row.matches("x)").count()).collect::<Vec<_>>();
+        assert_eq!(cells, vec![2; count], "{report}");
+    }
+    assert_eq!(report.matches("% of the gain by the reads, ").count(), 4, "{report}");
+    assert!(report.contains("The deck") && report.contains("Our bar"), "{report}");
 }
 
 #[test]

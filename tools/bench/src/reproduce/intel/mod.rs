@@ -3,6 +3,7 @@
 mod devices;
 mod fine_reads;
 mod paths;
+mod priority;
 mod stores;
 mod values;
 mod wal;
@@ -10,6 +11,7 @@ mod wal;
 pub(super) use devices::{DELTA, RATIO, our_part};
 pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
+pub(super) use priority::run as priority;
 pub(super) use stores::rest;
 pub(super) use values::run as values;
 pub(super) use wal::run as wal;

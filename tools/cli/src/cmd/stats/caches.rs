@@ -31,6 +31,9 @@ pub(super) fn rows(
         ("  looked up", looked_up),
         ("  records", records),
     ];
+    if cache.low_hits + cache.low_misses > 0 {
+        rows.push(("  fast devices", low_row(cache)));
+    }
     rows.extend(below.into_iter().flat_map(pm_rows));
     rows
 }
@@ -50,7 +53,24 @@ pub(super) fn json(cache: &CacheFigures) -> Value {
         "record_misses": cache.record_misses,
         "record_inserts": cache.record_inserts,
         "records_dropped": cache.records_dropped,
+        "low": cache.low,
+        "low_share": cache.low_share,
+        "low_hits": cache.low_hits,
+        "low_misses": cache.low_misses,
+        "bypassed": cache.bypassed,
     })
+}
+
+/// What the block cache has of devices that are much faster than the slowest.
+fn low_row(cache: &CacheFigures) -> String {
+    format!(
+        "{} of it, once it is full {} at most; {} hits, {} misses, {} bypassed it",
+        both(cache.low),
+        both(cache.low_share),
+        human::count(cache.low_hits),
+        human::count(cache.low_misses),
+        human::count(cache.bypassed)
+    )
 }
 
 fn pm_rows(cache: &PmCacheFigures) -> [(&'static str, String); 2] {
