@@ -432,19 +432,25 @@ mod steps {
         *PANICKED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is to be done at a step.
+    struct Due {
+        step: &'static str,
+        what: Box<dyn FnOnce()>,
+    }
+
     thread_local! {
-        static MEANWHILE: RefCell<Option<(&'static str, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+        static MEANWHILE: RefCell<Option<Due>> = const { RefCell::new(None) };
     }
 
     /// Has `what` done by this thread when it comes to the step `name`, once: as if another thread did it then.
     pub fn meanwhile(name: &'static str, what: impl FnOnce() + 'static) {
-        MEANWHILE.set(Some((name, Box::new(what))));
+        MEANWHILE.set(Some(Due { step: name, what: Box::new(what) }));
     }
 
     /// A step of background work, called `name`.
     pub fn step(name: &'static str) {
-        let is_due = |due: &mut (&str, Box<dyn FnOnce()>)| due.0 == name;
-        if let Some((_, what)) = MEANWHILE.with_borrow_mut(|due| due.take_if(is_due)) {
+        let due = MEANWHILE.with_borrow_mut(|due| due.take_if(|due| due.step == name));
+        if let Some(Due { what, .. }) = due {
             what();
         }
         if LEFT.load(Relaxed) > 0 && LEFT.fetch_sub(1, Relaxed) == 1 {

@@ -306,6 +306,8 @@ fn a_smaller_budget_makes_room_at_once_and_what_comes_back_is_told() {
     assert!(came_back >= 5, "{came_back} of 20");
     assert!(!returned(10_000) && !returned(10_001));
     cache.set_budget(4 * half);
-    (0..200).for_each(|page| drop(ask(&cache, page)));
+    for page in 0..200 {
+        let _is_here_now = ask(&cache, page);
+    }
     assert!((0..200).all(|page| cache.contains(Page(page))));
 }

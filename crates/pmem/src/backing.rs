@@ -8,6 +8,7 @@ mod lock;
 mod mapping;
 mod platform;
 mod probe;
+mod volatile;
 
 use std::ptr::NonNull;
 
@@ -16,6 +17,7 @@ pub use file::{FileLock, OpenMode, PoolFile, Prefault};
 pub(crate) use heap::Heap;
 pub(crate) use mapping::Mapping;
 pub use probe::{Probe, Storage};
+pub use volatile::VolatileFile;
 
 /// Owns the bytes of a region.
 pub(crate) trait Backing: Send + Sync {

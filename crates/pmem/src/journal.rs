@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use base::{Error, Result};
 
-use crate::backing::{Backing, Heap};
+use crate::backing::{Backing, Heap, VolatileFile};
 use crate::cacheline::{Flusher, LINE};
+use crate::domain::{Domain, StoreMode};
 use crate::durability::Durability;
-use crate::model::ModelFigures;
-use crate::region::{Domain, Region, StoreMode};
+use crate::model::{ModelFigures, PmDevice};
+use crate::region::Region;
 use crate::site::Site;
 
 /// What is relied on of bytes in a journal.
@@ -182,6 +183,8 @@ struct Recorder {
     /// Tells the region from others of this process, also from those that are gone.
     region: u64,
     journal: Arc<dyn Journal>,
+    /// The model of the memory that the region is in, if it has one.
+    seat: Option<Arc<dyn Domain>>,
 }
 
 impl Recorder {
@@ -212,13 +215,23 @@ impl Recorder {
 }
 
 impl Domain for Recorder {
-    fn store(&self, _region: &Region, _site: Site, at: u64, len: usize, mode: StoreMode) {
+    fn store(&self, region: &Region, site: Site, at: u64, len: usize, mode: StoreMode) {
         if mode == StoreMode::Streamed {
             self.note(at, len);
         }
+        if let Some(seat) = &self.seat {
+            // Nothing relies on this memory, so that stores go to the caches, and are written back when they leave.
+            seat.store(region, site, at, len, StoreMode::Cached);
+            if mode == StoreMode::Streamed {
+                seat.flush(region, site, at, len);
+            }
+        }
     }
 
-    fn flush(&self, _region: &Region, site: Site, at: u64, len: usize) {
+    fn flush(&self, region: &Region, site: Site, at: u64, len: usize) {
+        if let Some(seat) = &self.seat {
+            seat.flush(region, site, at, len);
+        }
         // What recovery found came out of the journal, which has made it durable before it was copied here.
         if len > 0 && !site.is_recovered() {
             self.note(at, len);
@@ -253,18 +266,32 @@ impl Domain for Recorder {
         self.journal.submit(&parts, promise)
     }
 
-    fn load(&self, _region: &Region, _at: u64, _len: usize) {}
+    fn load(&self, region: &Region, at: u64, len: usize) {
+        if let Some(seat) = &self.seat {
+            seat.load(region, at, len);
+        }
+    }
+
+    fn prefetch(&self, region: &Region, at: u64, lines: usize) {
+        if let Some(seat) = &self.seat {
+            seat.prefetch(region, at, lines);
+        }
+    }
+
+    fn figures(&self) -> Option<ModelFigures> {
+        self.seat.as_ref().and_then(|seat| seat.figures())
+    }
 }
 
-/// Heap memory, described by its journal.
+/// Memory of this process, described by its journal.
 struct Journaled {
-    heap: Heap,
+    memory: Box<dyn Backing>,
     journal: Arc<dyn Journal>,
 }
 
 impl Backing for Journaled {
     fn bytes(&self) -> (NonNull<u8>, u64) {
-        self.heap.bytes()
+        self.memory.bytes()
     }
 
     fn describe(&self) -> String {
@@ -276,7 +303,7 @@ impl Backing for Journaled {
     }
 
     fn give_back(&self, at: usize, len: usize) -> bool {
-        self.heap.give_back(at, len)
+        self.memory.give_back(at, len)
     }
 }
 
@@ -286,13 +313,36 @@ impl Region {
     /// # Errors
     /// `NoSpace` or `InvalidArgument` if there is no such memory.
     pub fn journaled(len: u64, journal: Arc<dyn Journal>) -> Result<Region> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let region = COUNT.fetch_add(1, Ordering::Relaxed);
-        let recorder = Arc::new(Recorder { region, journal: Arc::clone(&journal) });
-        let durability = journal.durability().0;
-        let backing = Journaled { heap: Heap::new(len)?, journal: Arc::clone(&journal) };
-        // Lines of the heap need no instruction, whatever the journal makes of them.
-        let flusher = Flusher::detect(Durability::None);
-        Ok(Region::assemble(Box::new(backing), flusher, durability, Some(recorder), Some(journal)))
+        Ok(journaled(Box::new(Heap::new(len)?), journal, None))
     }
+
+    /// The same in a file without a name, on `device` if its memory stands for slower one. What is read there costs what the device
+    /// takes, and so does what is written back; no fence waits for it, since the journal alone is relied on.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace`: the file cannot be mapped.
+    pub fn journaled_in(
+        file: VolatileFile,
+        device: Option<&PmDevice>,
+        journal: Arc<dyn Journal>,
+    ) -> Result<Region> {
+        let memory = Box::new(file.mapping()?);
+        let seat = device.map(|device| device.seat(memory.bytes().1));
+        Ok(journaled(memory, journal, seat))
+    }
+}
+
+fn journaled(
+    memory: Box<dyn Backing>,
+    journal: Arc<dyn Journal>,
+    seat: Option<Arc<dyn Domain>>,
+) -> Region {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let region = COUNT.fetch_add(1, Ordering::Relaxed);
+    let recorder = Arc::new(Recorder { region, journal: Arc::clone(&journal), seat });
+    let durability = journal.durability().0;
+    let backing = Journaled { memory, journal: Arc::clone(&journal) };
+    // Lines of this memory need no instruction, whatever the journal makes of them.
+    let flusher = Flusher::detect(Durability::None);
+    Region::assemble(Box::new(backing), flusher, durability, Some(recorder), Some(journal))
 }

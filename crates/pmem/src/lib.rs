@@ -28,6 +28,8 @@
 //! A [journaled](Region::journaled) region is memory of this process; a [`Journal`] keeps what is fenced. It may fail,
 //! and then a fence is worth nothing: who acknowledges anything uses [`Region::try_fence`] or [`Region::settle`].
 //!
+//! A [volatile](VolatileFile) region is a file without a name in memory of another kind than DRAM; it survives nothing either.
+//!
 //! A region may stand for [slower memory](PmModel) than the host has: it then takes as long as that would.
 //!
 //! Every persist names its [`Site`], so that a simulator that watches the region (see [`Domain`]) can count,
@@ -60,6 +62,7 @@
 
 mod backing;
 mod cacheline;
+mod domain;
 mod durability;
 mod fork;
 mod journal;
@@ -71,7 +74,8 @@ mod stats;
 mod streamed;
 mod token;
 
-pub use backing::{FileLock, OpenMode, PoolFile, Prefault, Probe, Storage};
+pub use backing::{FileLock, OpenMode, PoolFile, Prefault, Probe, Storage, VolatileFile};
+pub use domain::{Domain, StoreMode};
 pub use durability::Durability;
 pub use fork::SameProcess;
 #[cfg(feature = "forks")]
@@ -79,7 +83,7 @@ pub use fork::in_fork;
 pub use journal::{Journal, JournalFigures, Promise};
 pub use model::{Field, Latency, ModelFigures, PM_PRESETS, PmDevice, PmModel, PmPreset};
 pub use pages::{Pages, forbid_huge_pages};
-pub use region::{Domain, Owner, Region, StoreMode};
+pub use region::{Owner, Region};
 pub use site::Site;
 pub use stats::StatsSnapshot;
 pub use streamed::StreamedFile;

@@ -10,6 +10,7 @@ use base::Result;
 
 use crate::backing::Backing;
 use crate::cacheline::{Flusher, LINE, prefetch};
+use crate::domain::{Domain, StoreMode};
 use crate::durability::Durability;
 use crate::journal::{Journal, Promise};
 use crate::model::{ModelFigures, PmDevice, PmModel};
@@ -17,41 +18,6 @@ use crate::pages::Pages;
 use crate::site::Site;
 use crate::stats::{Stats, StatsSnapshot};
 use crate::token::{Dirty, Durable, InFlight, Needs, Submitted};
-
-/// How bytes were stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreMode {
-    /// In the caches: to be flushed and fenced.
-    Cached,
-    /// Past the caches: to be fenced.
-    Streamed,
-}
-
-/// A seat from which a simulator watches a region. Real back ends have none.
-///
-/// Calls arrive on the thread that acts, after the region's bytes have changed and before the
-/// region's method returns.
-pub trait Domain: Send + Sync {
-    /// `len` bytes at `at` were stored.
-    fn store(&self, region: &Region, site: Site, at: u64, len: usize, mode: StoreMode);
-    /// The lines touched by `len` bytes at `at` were flushed.
-    fn flush(&self, region: &Region, site: Site, at: u64, len: usize);
-    /// This thread's flushes were fenced.
-    fn fence(&self, region: &Region, site: Site);
-    /// The same, where the bytes are on their way only: their position in the journal, 0 if they have arrived.
-    fn submit(&self, region: &Region, site: Site, _promise: Promise) -> u64 {
-        self.fence(region, site);
-        0
-    }
-    /// `len` bytes at `at` are about to be read.
-    fn load(&self, region: &Region, at: u64, len: usize);
-    /// So many lines from `at` on, which is in the region, will be read.
-    fn prefetch(&self, _region: &Region, _at: u64, _lines: usize) {}
-    /// What a model of a device counted, if this is one.
-    fn figures(&self) -> Option<ModelFigures> {
-        None
-    }
-}
 
 /// A run of bytes that loads and stores reach directly.
 pub struct Region {
@@ -264,6 +230,16 @@ impl Region {
         if let Some(domain) = &self.domain {
             domain.load(self, at, len);
         }
+        self.view(at, len)
+    }
+
+    /// The same for one that keeps them at hand, and asks for [`Self::bytes`] of what it reads when it does: no model hears of this.
+    ///
+    /// # Panics
+    /// As [`Self::bytes`].
+    #[inline]
+    pub fn view(&self, at: u64, len: usize) -> &[u8] {
+        self.check(at, len);
         // SAFETY: the range is inside the mapping (checked), which lives as long as `self`; by I-PM-1 no
         // one writes it while the slice lives.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at as usize), len) }

@@ -71,7 +71,7 @@ mod table;
 mod values;
 mod writer;
 
-pub use block::{Block, Role};
+pub use block::{Block, Role, SlowMemory};
 pub use blocks::{Blocks, Uncached};
 pub use check::Finding;
 pub use checksum::Checksum;

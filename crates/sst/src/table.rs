@@ -61,7 +61,7 @@ impl Hit {
     /// The value's bytes; empty for deletions.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        self.block.bytes().get(self.range.clone()).unwrap_or_default()
+        self.block.view().get(self.range.clone()).unwrap_or_default()
     }
 }
 
@@ -173,6 +173,7 @@ impl<B: Blocks> Table<B> {
         }
         let kind = self.kind(word, data.block())?;
         let seq = self.layout.global_seq().unwrap_or(seq_of(word));
+        data.block().touch(data.value_range());
         Ok(Some(Hit { seq, kind, block: data.block().clone(), range: data.value_range() }))
     }
 

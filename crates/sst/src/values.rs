@@ -81,7 +81,7 @@ impl ValueRef {
     /// Where the value stands in the block that [`ValueRef::open`] makes of the record of a key of `key_len` bytes.
     pub fn within(&self, key_len: usize, block: &Block) -> Range<usize> {
         let start = if self.compression == 0 { RECORD_LEN + key_len } else { 0 };
-        start..block.bytes().len()
+        start..block.view().len()
     }
 
     /// Verifies the bytes of a record and makes a block of them, which has the value at [`ValueRef::within`].

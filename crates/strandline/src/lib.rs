@@ -83,6 +83,7 @@ mod throttle;
 mod tracer;
 mod tree;
 mod ttl;
+mod volatile;
 mod wal;
 mod write;
 
@@ -110,6 +111,7 @@ pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use machine::{ChosenBy, MachineMemory, PmChoice};
 pub use observe::basis::Basis;
 pub use observe::pages::MemoryPages;
+pub use observe::places::{HeldBytes, MemoryPlaces};
 pub use observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
@@ -117,9 +119,9 @@ pub use observe::properties::{
 pub use open::convert::Conversion;
 pub use options::{
     CachePolicy, Checksum, Compression, FastBlocks, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS,
-    KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Level0Form, Options, PRESETS, Placement,
-    PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo,
-    WalSync, parse_size,
+    KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Level0Form, MemorySource, Options, PRESETS,
+    Placement, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir,
+    WalIo, WalSync, parse_size,
 };
 pub use pmem::{
     Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,

@@ -327,7 +327,8 @@ fn journaled_on(
     fresh: Option<(u64, u64)>,
 ) -> Result<Option<Arc<Region>>> {
     let (dir, mode) = (dir.to_owned(), LogMode::of(options));
-    let setting = Setting { fs, dir, medium, mode, entropy: 0, accepts: |_| Ok(()), lock: None };
+    let accepts = |_: &Region| Ok(());
+    let setting = Setting { fs, dir, medium, mode, memory: None, entropy: 0, accepts, lock: None };
     wal::open(setting, || Ok(fresh.map(|(id, region_len)| LogOwner { id, region_len })))
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::TempDir;
 use pmem::in_fork;
-use strandline::{Batch, CachePolicy, Db, ErrorKind, Options, PmSource, ReadOptions};
+use strandline::{Batch, CachePolicy, Db, ErrorKind, MemorySource, Options, PmSource, ReadOptions};
 
 fn options(pm: &PmSource) -> Options {
     Options::default().pm(pm.clone()).pm_size(4 << 20)
@@ -20,9 +20,17 @@ fn is_refused<T>(answer: strandline::Result<T>) -> bool {
 /// When the child dropped the store it joined threads that it had not, and panicked.
 #[test]
 fn a_fork_is_refused_what_its_parent_has_opened_and_leaves_it_alone() {
-    for pm in [PmSource::Auto, PmSource::Dram, PmSource::Heap] {
+    let memory = TempDir::new("volatile");
+    let places = [MemorySource::Dram, MemorySource::Dir(memory.path().to_owned())];
+    for (pm, place) in [
+        (PmSource::Auto, &places[0]),
+        (PmSource::Dram, &places[0]),
+        (PmSource::Dram, &places[1]),
+        (PmSource::Heap, &places[0]),
+    ] {
         let dir = TempDir::new("fork");
-        let db = Db::open(dir.path(), options(&pm)).expect("open");
+        let placed = options(&pm).memtable_memory(place.clone()).block_cache_memory(place.clone());
+        let db = Db::open(dir.path(), placed).expect("open");
         db.put(b"before", b"1").expect("put");
         let (other, snapshot) = (db.clone(), db.snapshot());
         let keyspace = db.create_keyspace("other").expect("create");

@@ -92,6 +92,8 @@ pub(crate) struct Config {
     pub stats_interval: Option<f64>,
     /// Where such rows go as CSV.
     pub series: Option<PathBuf>,
+    /// Seconds between two of them, where `stats_interval` says nothing. No flag: experiments set it.
+    pub series_every: f64,
     /// Whether huge pages may be used.
     pub huge_pages: bool,
     /// Whether events of the store are printed.
@@ -161,6 +163,7 @@ impl Default for Config {
             statistics: false,
             stats_interval: None,
             series: None,
+            series_every: 1.0,
             huge_pages: true,
             events: false,
             histogram: false,

@@ -128,6 +128,9 @@ pub fn run(args: &[String]) -> Result<i32, BenchError> {
         }
         report::note(&config, &format!("{names}: no meaning here, ignored"));
     }
+    for text in flags::unheeded(&config) {
+        report::note(&config, &text);
+    }
     if !config.huge_pages {
         pmem::forbid_huge_pages().map_err(told)?;
     }

@@ -75,7 +75,9 @@ impl<'c> Series<'c> {
     /// # Errors
     /// The file cannot be made; in words.
     pub(crate) fn begin(config: &'c Config) -> Result<Option<Series<'c>>, String> {
-        let Some(seconds) = config.stats_interval.or(config.series.as_ref().map(|_| 1.0)) else {
+        let Some(seconds) =
+            config.stats_interval.or(config.series.as_ref().map(|_| config.series_every))
+        else {
             return Ok(None);
         };
         let open = |path| {

@@ -350,9 +350,13 @@ fn sync_is_what_db_bench_means_by_it() {
         let note: Value = serde_json::from_str(&note).expect("one JSON object");
         assert!(note["note"].as_str().is_some_and(|text| text.contains("no log")), "{note}");
     }
-    let refused = run(&["--benchmarks=fillseq", "--pm=dram", "--disable_wal"]);
+    // One that is kept by its log does not sync it.
+    let (same, note) = durability(&["--pm=dram", "--disable_wal"]);
+    assert_eq!(same, unsynced);
+    assert!(note.contains("wal_sync=never"), "{note}");
+    let refused = run(&["--benchmarks=fillseq", "--pm=dram", "--disable_wal", "--sync=1"]);
     assert_eq!(refused.output.status.code(), Some(2));
-    assert!(refused.err().contains("--sync=0"), "{}", refused.err());
+    assert!(refused.err().contains("leave out --sync"), "{}", refused.err());
 }
 
 /// Every benchmark tells the pages of its store's memory; a process that is forbidden huge ones has none.

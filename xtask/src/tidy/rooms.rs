@@ -24,6 +24,7 @@ const LEAVES: &[&str] = &[
     "span",
     "tracer",
     "ttl",
+    "volatile",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
 const ROOMS: [(&str, &[&str]); 35] = [

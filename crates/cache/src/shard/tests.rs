@@ -29,7 +29,7 @@ fn insert(shard: &mut Shard<Numbered, u32>, key: Numbered, place: Place) {
 /// Inserts it, as brought in a microsecond from where what is of low priority lies, in fifty from elsewhere.
 fn vote_of(shard: &mut Shard<Numbered, u32>, key: Numbered, place: Place) -> Option<Vote> {
     let (value, ns) = (Arc::new(key.no), if place == Place::Low { 1000 } else { 50_000 });
-    shard.insert(Newcomer { key, hash: key.hash(), value, cost: 1, place, ns })
+    shard.insert(Newcomer { key, hash: key.hash(), value, cost: 1, place, ns }).vote
 }
 
 fn has(shard: &Shard<Numbered, u32>, key: Numbered) -> bool {

@@ -15,7 +15,7 @@ use rustix::io::{Errno, pwrite};
 use super::huge;
 use super::platform::TMPFS;
 
-const REMEDY: &str = "free space there or ask for a smaller pool";
+const REMEDY: &str = "free space there or ask for less";
 
 /// Whether some of the file's bytes have no block.
 pub(super) fn is_sparse(stat: &Stat) -> bool {

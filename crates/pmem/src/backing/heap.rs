@@ -7,8 +7,9 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 
 use super::{Backing, huge};
+use crate::domain::Domain;
 use crate::durability::Durability;
-use crate::region::{Domain, Region};
+use crate::region::Region;
 
 /// From here on the memory is mapped, not allocated: zeroed page by page at first touch, and in huge pages
 /// where the system has them.

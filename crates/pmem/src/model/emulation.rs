@@ -12,7 +12,8 @@ use super::open_blocks::{Moved, OpenBlocks};
 use super::tags::{Held, Tags};
 use super::{Latency, PmModel};
 use crate::cacheline::LINE;
-use crate::region::{Domain, Region, StoreMode};
+use crate::domain::{Domain, StoreMode};
+use crate::region::Region;
 use crate::site::Site;
 use crate::stats::Shards;
 

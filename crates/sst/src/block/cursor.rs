@@ -85,6 +85,7 @@ impl BlockCursor {
 
     #[inline]
     pub fn value(&self) -> &[u8] {
+        self.block.touch(self.value.clone());
         &self.block.bytes[self.value.clone()]
     }
 
@@ -123,6 +124,7 @@ impl BlockCursor {
                 self.leave();
                 return Ok(false);
             };
+            self.block.touch(at..entry.key().end);
             let same = self.has_user_of(&entry);
             self.take(at, &entry)?;
             if !same {
@@ -189,8 +191,11 @@ impl BlockCursor {
             let skimmed = skim(&self.block, at, target);
             self.key.extend_from_slice(&target.user[..skimmed.shared]);
             at = skimmed.at;
+            // All up to there is read by now, and that entry, too.
+            self.land_on_read(at)?;
+        } else {
+            self.land(at)?;
         }
-        self.land(at)?;
         while self.valid() && self.block.order(&self.key, target) == Ordering::Less {
             self.land(self.next)?;
         }
@@ -225,6 +230,21 @@ impl BlockCursor {
     /// Takes the entry at `at`, the one behind the entry whose key is in the buffer.
     #[inline(always)]
     fn land(&mut self, at: usize) -> Result<(), Damage> {
+        match self.entry(at)? {
+            Some(entry) => {
+                self.block.touch(at..entry.key().end);
+                self.take(at, &entry)
+            }
+            None => {
+                self.leave();
+                Ok(())
+            }
+        }
+    }
+
+    /// The same of one that was read, if its block lies where reads are told.
+    #[inline(always)]
+    fn land_on_read(&mut self, at: usize) -> Result<(), Damage> {
         match self.entry(at)? {
             Some(entry) => self.take(at, &entry),
             None => {
@@ -292,7 +312,9 @@ fn skim(block: &Block, from: usize, target: &Target<'_>) -> Skimmed {
     // The last entry whose shared bytes are those of the target.
     let mut known = Skimmed { at: from, shared: 0 };
     let (mut at, mut matched, mut differs) = (from, 0, false);
+    let mut reads = block.reads();
     while let Some(entry) = block.entry(at) {
+        reads.add(at..entry.key().end);
         if entry.shared > matched {
             if !differs {
                 break;

@@ -42,6 +42,7 @@ impl Block {
         let bucket = hash32(user_key, SEED) as usize % self.buckets;
         let at = self.entries_end + 4 * self.restarts + bucket;
         let restart = usize::from(*self.bytes.get(at)?);
+        self.touch(at..at + 1);
         (restart < self.restarts.min(RESTARTS_MAX + 1)).then_some(restart)
     }
 }

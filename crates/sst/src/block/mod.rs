@@ -12,6 +12,7 @@ pub(crate) mod cursor;
 mod entry;
 mod hash;
 mod heads;
+mod slow;
 
 pub(crate) use hash::hash32;
 
@@ -21,6 +22,8 @@ use std::ops::Range;
 use base::bytes::compare;
 use bytes::Bytes;
 use heads::Heads;
+pub use slow::SlowMemory;
+use slow::SlowPlace;
 
 use crate::key::Target;
 
@@ -112,6 +115,8 @@ pub struct Block {
     buckets: usize,
     /// Only where they help.
     heads: Option<Box<Heads>>,
+    /// Only where reads of the bytes are to be told.
+    slow: Option<Box<SlowPlace>>,
 }
 
 const HASH_INDEX: u32 = 1 << 31;
@@ -141,6 +146,7 @@ impl Block {
             restarts: 0,
             buckets: 0,
             heads: None,
+            slow: None,
         }
     }
 
@@ -222,7 +228,8 @@ impl Block {
 
     /// The block's bytes without trailer.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.touch(0..self.bytes.len());
+        self.view()
     }
 
     /// Bytes of heap that it holds.
@@ -259,6 +266,8 @@ impl Block {
     #[inline]
     fn restart_before(&self, target: &Target<'_>) -> Result<usize, Damage> {
         let Range { start: mut low, end: mut high } = self.narrow(target);
+        // The words of them lie together.
+        self.touch(self.entries_end + 4 * low..self.entries_end + 4 * high);
         while high > low + 1 {
             let mid = low + (high - low) / 2;
             if self.order(self.restart_key(mid)?, target) == Ordering::Less {
@@ -274,7 +283,10 @@ impl Block {
     fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
         let at = self.restart(i);
         match self.entry(at) {
-            Some(entry) if entry.shared == 0 => Ok(&self.bytes[entry.key()]),
+            Some(entry) if entry.shared == 0 => {
+                self.touch(at..entry.key().end);
+                Ok(&self.bytes[entry.key()])
+            }
             _ => Err(Damage { at, what: "no whole key stands at a restart" }),
         }
     }

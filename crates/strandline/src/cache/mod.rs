@@ -7,10 +7,13 @@
 //! their entry in the index: most need neither that entry nor a look-up in the cache.
 //!
 //! Data blocks and values of devices that are much faster than the slowest of the store have low priority ([`StoreCache::keep`]).
+//! All may lie in other memory than DRAM ([`memory`]); they are charged all the same.
 //!
 //! Below it a store may have a cache in persistent memory ([`pm`]), which takes what makes room here.
 
 mod balance;
+mod free_space;
+pub(crate) mod memory;
 pub(crate) mod pm;
 pub(crate) mod records;
 mod store;
@@ -26,9 +29,14 @@ use sst::{Block, Role};
 use balance::{Balance, Division};
 use records::Records;
 
+pub(crate) use memory::BlockMemory;
+use memory::PlacedBytes;
 pub(crate) use pm::PmCache;
 pub use pm::PmCacheFigures;
 pub(crate) use store::{BlockSource, Refetch, StoreCache, blocks_read};
+
+/// Where a block finds no place in its memory, as many of its length make room: free parts are scattered.
+const ROOM_MADE: u64 = 8;
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,6 +81,10 @@ struct CachesBelow {
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, Block>,
     below: Arc<CachesBelow>,
+    /// Where data blocks and values lie, if not in DRAM.
+    memory: Option<Arc<BlockMemory>>,
+    /// Bytes that tables may hold where that is so: they are in DRAM.
+    held_most: u64,
     /// Bytes of blocks that stand with their tables.
     held: AtomicU64,
     users: AtomicU32,
@@ -106,6 +118,8 @@ pub struct CacheFigures {
     pub budget: u64,
     /// Bytes that it takes: bookkeeping, blocks held by readers, and those that stand with their tables included.
     pub charged: u64,
+    /// Bytes of blocks in volatile persistent memory, those that readers hold included.
+    pub volatile: u64,
     /// Bytes of index and filter blocks that stand with their tables, without being looked up, and of what leads from there to data blocks.
     pub held: u64,
     /// Look-ups that found their block.
@@ -142,6 +156,14 @@ pub struct CacheFigures {
     pub bypassed: u64,
 }
 
+impl CacheFigures {
+    /// Bytes of DRAM that it takes.
+    pub fn dram(&self) -> u64 {
+        // A block that readers hold may not be charged any more.
+        self.charged.saturating_sub(self.volatile)
+    }
+}
+
 impl BlockCache {
     /// An empty cache of at most `budget` bytes.
     pub(crate) fn new(budget: u64) -> BlockCache {
@@ -150,6 +172,8 @@ impl BlockCache {
         BlockCache {
             blocks: Cache::new(budget).with_victims(move |victim| send(&caches, &victim)),
             below,
+            memory: None,
+            held_most: budget / 2,
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
@@ -157,6 +181,12 @@ impl BlockCache {
             records: Records::new(),
             balance: Balance::default(),
         }
+    }
+
+    /// The same with data blocks and values in `memory`; tables hold no more than `held_most` bytes, which are in DRAM.
+    pub(crate) fn in_memory(self, memory: BlockMemory, held_most: u64) -> BlockCache {
+        let held_most = self.held_most.min(held_most);
+        BlockCache { memory: Some(Arc::new(memory)), held_most, ..self }
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -186,6 +216,21 @@ impl BlockCache {
             self.blocks.set_budget(self.budget().saturating_sub(records));
             self.records.cached.set_budget(records);
         }
+    }
+
+    /// Bytes of DRAM that it may take.
+    pub(crate) fn dram_budget(&self) -> u64 {
+        if self.memory.is_some() { self.held_most } else { self.budget() }
+    }
+
+    /// Bytes that tables may hold.
+    fn held_most(&self) -> u64 {
+        if self.memory.is_some() { self.held_most } else { self.budget() / 2 }
+    }
+
+    /// Where data blocks and values lie, if not in DRAM.
+    pub(crate) fn memory(&self) -> Option<&Arc<BlockMemory>> {
+        self.memory.as_ref()
     }
 
     fn take_user(&self) -> CacheUser {
@@ -259,7 +304,18 @@ impl BlockCache {
     }
 
     fn keep_at(&self, key: BlockKey, place: Place, block: Block, ns: u64) -> (Arc<Block>, Insert) {
-        let bytes = block.charge() as u64;
+        let (block, elsewhere) = match &self.memory {
+            Some(memory) if place != Place::Main => {
+                let len = block.bytes().len();
+                let Some(free) = self.place_in(memory, len) else {
+                    self.counters.refused.fetch_add(1, Relaxed);
+                    return (Arc::new(block), Insert::Refused);
+                };
+                (free.fill(block), BlockMemory::cost(len))
+            }
+            _ => (block, 0),
+        };
+        let bytes = block.charge() as u64 + elsewhere;
         let (block, outcome) = self.blocks.insert_brought(key, Arc::new(block), bytes, place, ns);
         match outcome {
             Insert::Kept | Insert::Returned => self.counters.inserts.fetch_add(1, Relaxed),
@@ -272,14 +328,25 @@ impl BlockCache {
         (block, outcome)
     }
 
+    /// A place for `len` bytes in the memory of blocks. Where no free part is as long, some blocks leave, once.
+    fn place_in(&self, memory: &Arc<BlockMemory>, len: usize) -> Option<PlacedBytes> {
+        memory.take(len).or_else(|| {
+            let room = ROOM_MADE * BlockMemory::cost(len);
+            if self.blocks.charge(room) {
+                self.blocks.discharge(room);
+            }
+            memory.take(len)
+        })
+    }
+
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
     pub(crate) fn hold(self: &Arc<Self>, block: &Block) -> Option<Hold> {
-        self.hold_bytes(block.charge() as u64, self.budget() / 2)
+        self.hold_bytes(block.charge() as u64, self.held_most())
     }
 
     /// A shelf of so many positions, charged; `None` where tables hold a quarter of the budget already: the rest is for blocks.
     pub(crate) fn hold_shelf(self: &Arc<Self>, len: usize) -> Option<(Arc<BlockShelf>, Hold)> {
-        let hold = self.hold_bytes((len * BlockShelf::PLACE_BYTES) as u64, self.budget() / 4)?;
+        let hold = self.hold_bytes((len * BlockShelf::PLACE_BYTES) as u64, self.held_most() / 2)?;
         Some((Arc::new(Shelf::new(len)), hold))
     }
 
@@ -320,6 +387,7 @@ impl BlockCache {
         CacheFigures {
             budget: self.budget(),
             charged: self.blocks.charged() + self.records.cached.charged(),
+            volatile: self.memory.as_ref().map_or(0, |memory| memory.taken()),
             held: self.held.load(Relaxed),
             hits,
             misses,

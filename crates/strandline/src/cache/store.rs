@@ -9,7 +9,7 @@ use base::Result;
 use sst::{Block, Role};
 
 use super::pm::{PmCache, TableHold};
-use super::{BlockCache, BlockKey, CacheUser};
+use super::{BlockCache, BlockKey, BlockMemory, CacheUser};
 use crate::options::FastBlocks;
 
 /// Bytes of DRAM that lead to persistent memory and are not charged yet, at most.
@@ -106,6 +106,11 @@ impl StoreCache {
     /// The same, with this priority for blocks of fast devices.
     pub(crate) fn with_fast(self, fast: FastBlocks) -> StoreCache {
         StoreCache { fast, ..self }
+    }
+
+    /// The same with data blocks and values in `memory`, and at most `held_most` bytes in DRAM that stand with tables.
+    pub(crate) fn own_in(memory: BlockMemory, budget: u64, held_most: u64) -> StoreCache {
+        StoreCache::of(&Arc::new(BlockCache::new(budget).in_memory(memory, held_most)))
     }
 
     /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.

@@ -18,6 +18,8 @@ use arc_swap::ArcSwap;
 use base::{Error, ErrorKind, Result};
 use ssd::Device;
 
+use pmem::PmDevice;
+
 use crate::cache::pm::PmCache;
 use crate::engine::background::Background;
 use crate::engine::lifetime::Lifetime;
@@ -57,6 +59,8 @@ pub(crate) struct Means {
     pub runtime: Option<Runtime>,
     /// The device that its files are on.
     pub device: Arc<Device>,
+    /// The slower memory that its volatile memory stands for.
+    pub volatile_device: Option<PmDevice>,
 }
 
 /// What an open has found out about where the store is.
@@ -185,7 +189,8 @@ impl Engine {
         match &self.share {
             Some(share) => share.budget(),
             None => {
-                let cache = self.tables.as_ref().map_or(0, |tables| tables.cache.cache.budget());
+                let cache =
+                    self.tables.as_ref().map_or(0, |tables| tables.cache.cache.dram_budget());
                 self.options().dram_budget - cache
             }
         }

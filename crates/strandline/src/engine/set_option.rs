@@ -7,7 +7,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::engine::Engine;
 use crate::options::check::check;
-use crate::options::{Options, TABLE};
+use crate::options::{MemorySource, Options, TABLE};
 
 impl Engine {
     /// The options as they are now.
@@ -42,12 +42,18 @@ impl Engine {
                  with another block_cache"
             ));
         }
+        if name == "block_cache" && next.block_cache_memory != MemorySource::Dram {
+            return refused(format!(
+                "block_cache={text}: the file in block_cache_memory has the length that it was made with; close the store and open \
+                 it with block_cache={text}"
+            ));
+        }
         check(&next)?;
         // New tables and what is picked look at the options; these have it in their own hands.
         if let Some(tables) = &self.tables {
             match name {
                 "block_cache" => tables.cache.cache.set_budget(next.block_cache_bytes()),
-                "cache_records" => tables.cache.take_records(next.cache_records),
+                "cache_records" => tables.cache.take_records(next.takes_records()),
                 _ => {}
             }
         }

@@ -14,6 +14,7 @@ use crate::compaction::under_way::figures::CompactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
 use crate::observe::pages::MemoryPages;
+use crate::observe::places::{HeldBytes, MemoryPlaces};
 use crate::observe::properties::{
     KeyspaceProperties, LevelProperties, Properties, RunProperties, SsdProperties,
     SubrangeProperties, TableProperties, TierProperties, ValueFileProperties,
@@ -26,10 +27,12 @@ use crate::tracer::TraceSummary;
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, ssd_device, dram_bytes,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, places, ssd_device, dram_bytes,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
+    MemoryPlaces { memtables, block_cache }
+    HeldBytes { dir, dram, volatile }
     TraceSummary { path, records, bytes, ended }
     MachineMemory { bytes, limited_by }
     PmChoice { by, found }
@@ -65,7 +68,7 @@ wire! {
         limit, taken, bytes, entries, dram_bytes, hits, misses, inserts, carried_over, written_bytes, refused, failed, zones_given_back, warm,
     }
     CacheFigures {
-        budget, charged, held, hits, misses, inserts, evictions, purged, refused, record_bytes, record_hits, record_misses, record_inserts,
+        budget, charged, volatile, held, hits, misses, inserts, evictions, purged, refused, record_bytes, record_hits, record_misses, record_inserts,
         records_dropped, low, low_share, low_hits, low_misses, bypassed,
     }
     CompactionFigures {

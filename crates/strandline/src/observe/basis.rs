@@ -1,11 +1,20 @@
 //! [`Basis`]: what figures about a store rest on.
 
 use std::fmt;
+use std::path::Path;
 
-use pmem::Durability;
+use pmem::{Durability, Probe, Storage};
 
 use crate::engine::{Access, Engine};
+use crate::observe::places::MemoryPlaces;
 use crate::observe::properties::model_figures;
+
+/// Whether what is there instead of in DRAM is in persistent memory.
+fn is_persistent(places: &MemoryPlaces) -> bool {
+    let dirs = [&places.memtables.dir, &places.block_cache.dir];
+    let storages = dirs.into_iter().flatten().map(|dir| Probe::of(dir, Path::new("/sys")).storage);
+    storages.into_iter().all(|storage| matches!(storage, Storage::Persistent(_)))
+}
 
 /// What figures about a store rest on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +35,11 @@ impl Basis {
         let is_read_only = engine.lifetime.access == Access::Read;
         let is_own = region.durability() == Durability::None && is_read_only;
         let has_pm = (region.journal().is_none() && !is_own) || is_streamed;
-        match model_figures(region) {
+        let places = MemoryPlaces::of(engine, 0);
+        let has_place = places.memtables.dir.is_some() || places.block_cache.dir.is_some();
+        match model_figures(engine) {
             Some(model) => parts.push(format!("pm: {}", model.name)),
+            None if has_place && !is_persistent(&places) => parts.push("pm: DRAM".to_owned()),
             None if has_pm && region.durability() < Durability::PowerFailAdr => {
                 parts.push("pm: DRAM".to_owned());
             }

@@ -4,4 +4,5 @@ pub mod basis;
 #[cfg(feature = "metrics")]
 mod metrics;
 pub mod pages;
+pub mod places;
 pub mod properties;

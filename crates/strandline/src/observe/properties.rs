@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use base::Seq;
-use pmem::{Durability, JournalFigures, ModelFigures, Region, StatsSnapshot};
+use pmem::{Durability, JournalFigures, ModelFigures, StatsSnapshot};
 use ssd::DeviceFigures;
 
 use crate::cache::{CacheFigures, PmCacheFigures};
@@ -17,6 +17,7 @@ use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::machine::{MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
+use crate::observe::places::MemoryPlaces;
 use crate::options::KeyspaceOptions;
 use crate::tracer::TraceSummary;
 use crate::tree::Tree;
@@ -77,6 +78,8 @@ pub struct Properties {
     pub persisted: StatsSnapshot,
     /// What the model of persistent memory counted since then, if the pool has one.
     pub pm_model: Option<ModelFigures>,
+    /// Where memtables and the block cache are, and what they take.
+    pub places: MemoryPlaces,
     /// What went to and from the device of tables and log since then.
     pub ssd_device: DeviceFigures,
     /// DRAM that indexes hold, about what merges under way have built included.
@@ -342,7 +345,7 @@ impl Properties {
             engine.keyspaces.all().iter().map(|space| keyspace(engine, space)).collect();
         let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
-        let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.charged);
+        let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.dram());
         let dram_bytes = held + cached + engine.background.throttle.building();
         let (hook_failures, hook_failure) = engine.hooks.failures().so_far();
         Properties {
@@ -363,7 +366,8 @@ impl Properties {
             snapshots: engine.sequence.snapshots.len(),
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             persisted: region.stats(),
-            pm_model: model_figures(region),
+            pm_model: model_figures(engine),
+            places: MemoryPlaces::of(engine, held),
             ssd_device: engine.surroundings.device.figures(),
             dram_bytes,
             dram_budget: engine.options().dram_budget,
@@ -385,9 +389,12 @@ impl Properties {
     }
 }
 
-/// What the model of persistent memory counted: of the pool, or of the log that is streamed there.
-pub(crate) fn model_figures(region: &Region) -> Option<ModelFigures> {
-    region.model_figures().or_else(|| region.journal()?.model_figures())
+/// What the model of persistent memory counted: of the pool, of what is there instead of in DRAM, or else of the log that is streamed
+/// there.
+pub(crate) fn model_figures(engine: &Engine) -> Option<ModelFigures> {
+    let region = &engine.media.region;
+    let cache = || engine.tables.as_ref()?.cache.cache.memory()?.region().model_figures();
+    region.model_figures().or_else(cache).or_else(|| region.journal()?.model_figures())
 }
 
 fn ssd(engine: &Engine, tables: &Tables) -> SsdProperties {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use base::{Error, ErrorKind, Result};
-use pmem::{Owner, Prefault, Region};
+use pmem::{Owner, PmDevice, Prefault, Region};
 use pool::{Pool, Replay};
 
-use crate::cache::{PmCache, StoreCache};
+use crate::cache::{BlockMemory, PmCache, StoreCache};
 use crate::engine::{Access, Engine, Means, Surroundings};
 use crate::hooks::Hooks;
 use crate::hooks::events::{CorruptionFound, Event, FoundBy};
@@ -14,8 +14,8 @@ use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
 use crate::open::tiers::NamedTiers;
 use crate::open::{OpenedParts, RenamedParts, tiers};
-use crate::options::Options;
 use crate::options::check::{StoreParts, check_level0, check_pm_rooms, check_threads};
+use crate::options::{MemorySource, Options};
 use crate::record::store::Media;
 use crate::record::zone::PendingFree;
 use crate::recovery::recover::{Damage, RecoveryInput, recover};
@@ -23,6 +23,7 @@ use crate::tree::memory::{PmPercent, PmRooms};
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
 use crate::tree::tiers::{OWN, TierDir, TierUse};
+use crate::volatile::VolatilePlace;
 
 /// The right to write, for an open that writes.
 fn own(region: &Arc<Region>, access: Access) -> Result<Option<Owner>> {
@@ -116,10 +117,15 @@ pub(super) fn assemble(
     let room = FileRoom::new(room_given(&dirs, &options), options.table_bytes);
     let cache = || -> Result<StoreCache> {
         let cache = match &means.runtime {
-            None => StoreCache::own(options.block_cache_bytes()),
+            None => own_cache(&options, means.volatile_device.as_ref(), has_log)?,
+            Some(_) if options.block_cache_memory != MemorySource::Dram => {
+                let text =
+                    "block_cache_memory: stores of a runtime share a cache in DRAM; leave it out";
+                return Err(Error::new(ErrorKind::InvalidArgument, "open", text));
+            }
             Some(runtime) => StoreCache::of(&runtime.memory.cache),
         };
-        cache.take_records(options.cache_records);
+        cache.take_records(options.takes_records());
         let cache = cache.with_fast(options.fast_blocks);
         let Options { pm_cache, pm_cache_policy, .. } = options;
         match access {
@@ -162,7 +168,7 @@ pub(super) fn assemble(
     }
     // All that the manifest names was found. From here on something may be written where `STORE` does not say yet that it is.
     renamed.as_ref().map_or(Ok(()), RenamedParts::write)?;
-    let Means { memory, runtime, device } = means;
+    let Means { memory, runtime, device, .. } = means;
     let log = media.region.journal().filter(|journal| !journal.is_streamed());
     let has_files_in_memory = tables_in_memory || log.is_some_and(|journal| journal.is_in_memory());
     let surroundings = Surroundings { memory, choice, prefault_to, device, has_files_in_memory };
@@ -184,6 +190,18 @@ pub(super) fn assemble(
         }
     }
     Ok(engine)
+}
+
+/// The block cache of a store that shares none. A store without a log has its memory as it is.
+fn own_cache(options: &Options, device: Option<&PmDevice>, has_log: bool) -> Result<StoreCache> {
+    let dram = options.dram_budget / 2;
+    match VolatilePlace::of("block_cache_memory", &options.block_cache_memory, device) {
+        Some(place) if has_log => {
+            let memory = BlockMemory::new(&place, options.block_cache)?;
+            Ok(StoreCache::own_in(memory, options.block_cache, dram))
+        }
+        _ => Ok(StoreCache::own(options.block_cache_bytes())),
+    }
 }
 
 /// Bytes that files in all directories may take; 0: what the devices have. What ssd_size says counts for the own directory.

@@ -14,7 +14,7 @@ use crate::open::ground::Ground;
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{Memory, check_name, is_inside};
 use crate::open::{POOL, absolute, remains};
-use crate::options::{Options, PmSource, WalDir};
+use crate::options::{MemorySource, Options, PmSource, WalDir};
 use crate::wal;
 
 /// Where a new store gets its records.
@@ -83,11 +83,23 @@ pub(super) fn refuse_foreign_log(ground: &dyn Ground, path: &Path, dir: &Path) -
     Err(Error::new(ErrorKind::Exists, "open", text))
 }
 
-/// Refuses a place for a log where the store has none.
+/// Refuses places for a log, and for what is in DRAM beside one, where the store has none.
 pub(super) fn refuse_wal_dir(path: &Path, options: &Options, has: &str) -> Result<()> {
-    let WalDir::Path(given) = &options.wal_dir else { return Ok(()) };
+    let log = match &options.wal_dir {
+        WalDir::Path(given) => Some(("wal_dir", given)),
+        WalDir::Auto => None,
+    };
+    let places = [
+        ("memtable_memory", &options.memtable_memory),
+        ("block_cache_memory", &options.block_cache_memory),
+    ];
+    let place = places.into_iter().find_map(|(name, memory)| match memory {
+        MemorySource::Dir(given) => Some((name, given)),
+        MemorySource::Dram => None,
+    });
+    let Some((name, given)) = log.or(place) else { return Ok(()) };
     let text = format!(
-        "wal_dir={}: {} has {has}; leave wal_dir out, or give pm=dram for a new store",
+        "{name}={}: {} has {has}; leave {name} out, or give pm=dram for a new store",
         given.display(),
         path.display()
     );

@@ -24,7 +24,7 @@ use crate::machine::MachineMemory;
 use crate::open::destroy::remove_if_there;
 use crate::open::open_dram::LogFiles;
 use crate::open::store_file::Memory;
-use crate::options::Options;
+use crate::options::{MemorySource, Options};
 use crate::runtime::Runtime;
 use crate::wal::{LogMedium, MemoryWorth, StreamedFiles};
 
@@ -87,6 +87,11 @@ pub(crate) trait Ground {
     /// The memory and threads that a store may use.
     fn means(&self) -> Means;
 
+    /// The device that volatile memory stands for, if it stands for any.
+    fn volatile_device(&self) -> Option<&PmDevice> {
+        None
+    }
+
     /// What the directory `dir` can do for a pool.
     fn probe(&self, dir: &Path) -> Probe;
 
@@ -142,6 +147,8 @@ pub(crate) struct Machine<'a> {
     pub runtime: Option<&'a Runtime>,
     /// What memory a pool stands for, if not for the host's.
     pub pm_model: Option<PmModel>,
+    /// The same, where what is in DRAM otherwise is there.
+    pub volatile_device: Option<PmDevice>,
     /// The device of all files.
     pub device: Arc<Device>,
 }
@@ -152,6 +159,7 @@ impl Machine<'static> {
             root: Path::new("/"),
             runtime: None,
             pm_model: None,
+            volatile_device: None,
             device: Arc::new(Device::new(None)),
         }
     }
@@ -159,7 +167,10 @@ impl Machine<'static> {
     /// With devices as slow as the options say.
     pub(crate) fn standing_for(options: &Options) -> Machine<'static> {
         let device = Arc::new(Device::new(options.ssd_model.clone()));
-        Machine { pm_model: options.pm_model.clone(), device, ..Machine::here() }
+        let places = [&options.memtable_memory, &options.block_cache_memory];
+        let has_places = places.iter().any(|place| **place != MemorySource::Dram);
+        let volatile_device = options.pm_model.as_ref().filter(|_| has_places).map(PmDevice::new);
+        Machine { pm_model: options.pm_model.clone(), volatile_device, device, ..Machine::here() }
     }
 }
 
@@ -254,7 +265,16 @@ impl Ground for Machine<'_> {
             true => MachineMemory::find(),
             false => MachineMemory::find_under(self.root),
         };
-        Means { memory, runtime: self.runtime.cloned(), device: Arc::clone(&self.device) }
+        Means {
+            memory,
+            runtime: self.runtime.cloned(),
+            device: Arc::clone(&self.device),
+            volatile_device: self.volatile_device.clone(),
+        }
+    }
+
+    fn volatile_device(&self) -> Option<&PmDevice> {
+        self.volatile_device.as_ref()
     }
 
     fn open_pool(&self, at: &Path, mode: OpenMode) -> Result<Arc<Region>> {

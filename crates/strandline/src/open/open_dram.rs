@@ -16,6 +16,7 @@ use crate::open::ground::Ground;
 use crate::options::Options;
 use crate::options::check::refuse_pm_model;
 use crate::recovery::recover::Damage;
+use crate::volatile::VolatilePlace;
 use crate::wal::{self, LOCK, LogMedium, LogMode, MemoryWorth, Setting};
 
 /// Name of the directory of the log, in that of the store.
@@ -135,6 +136,11 @@ pub(crate) fn setting(
         dir: dir.to_owned(),
         medium: files.medium,
         mode: LogMode::of(options),
+        memory: VolatilePlace::of(
+            "memtable_memory",
+            &options.memtable_memory,
+            ground.volatile_device(),
+        ),
         entropy,
         accepts: pool::check_version,
         lock,

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 
 use base::{Error, ErrorKind, Result};
 
-use super::{Checksum, Level0Form, Options, PmSource, SsdSource, TierSource, WalSync};
+use super::{
+    Checksum, Level0Form, MemorySource, Options, PmSource, SsdSource, TierSource, WalSync,
+};
 use crate::machine::STORE_BYTES_MIN;
 
 /// Smallest memtable: below it every write would flush one.
@@ -118,15 +120,18 @@ pub(crate) fn check_level0(options: &Options, parts: StoreParts) -> Result<()> {
 
 /// Refuses a model of persistent memory where there is none.
 pub(crate) fn refuse_pm_model(options: &Options) -> Result<()> {
+    let places = [&options.memtable_memory, &options.block_cache_memory];
+    let has_places = places.iter().any(|place| **place != MemorySource::Dram);
     match &options.pm_model {
-        Some(model) => {
+        Some(model) if !has_places => {
             let text = format!(
                 "pm_model={model}: the records of this store are in DRAM, with a log on a device; leave pm_model out, or make a \
-                 store with a pool, or its log (wal_dir), on persistent memory or tmpfs"
+                 store with a pool, or its log (wal_dir), memtables (memtable_memory) or block cache (block_cache_memory), on persistent \
+                 memory or tmpfs"
             );
             Err(Error::new(ErrorKind::InvalidArgument, "open", text))
         }
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

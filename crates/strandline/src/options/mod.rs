@@ -69,6 +69,18 @@ pub enum WalDir {
     Path(PathBuf),
 }
 
+/// Where a part of a store is that nothing outlives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemorySource {
+    /// In DRAM.
+    #[default]
+    Dram,
+    /// In a file without a name in this directory, on persistent memory (DAX) or on tmpfs: it goes when the store is closed or its
+    /// process ends.
+    Dir(PathBuf),
+}
+
 /// When the log of a store in DRAM is synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -187,6 +199,8 @@ settings! {
         wal_sync: WalSync = WalSync::Always,
         /// How the log of a store in DRAM is written where each write is synced.
         wal_io: WalIo = WalIo::Auto,
+        /// Where the records of a store with a log are.
+        memtable_memory: MemorySource = MemorySource::Dram,
         /// Bytes per zone of a new store; 0: chosen from its size.
         zone_size: u64 = 0,
         /// Make the store if there is none.
@@ -249,6 +263,8 @@ settings! {
         cache_records: bool = true,
         /// What blocks of fast devices are to it.
         fast_blocks: FastBlocks = FastBlocks::Low,
+        /// Where data blocks and values are that it has.
+        block_cache_memory: MemorySource = MemorySource::Dram,
         /// Bytes per second that compactions write at most; 0: no limit.
         compaction_rate: u64 = 0,
         /// Background threads; 0: the caller drives background work.
@@ -264,6 +280,11 @@ impl Options {
     /// How files of tables are read and written.
     pub(crate) fn page_cache(&self) -> PageCache {
         if self.ssd_direct { PageCache::Bypassed } else { PageCache::Used }
+    }
+
+    /// Whether single records come to the block cache: they are in DRAM, so it must be, too.
+    pub(crate) fn takes_records(&self) -> bool {
+        self.cache_records && self.block_cache_memory == MemorySource::Dram
     }
 
     /// Bytes that the block cache may take.

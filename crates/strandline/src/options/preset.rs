@@ -16,6 +16,9 @@ pub struct Preset {
     pub settings: &'static [(&'static str, &'static str)],
 }
 
+/// Where Linux has a tmpfs.
+const TMPFS: &str = "/dev/shm";
+
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
     Preset {
@@ -84,6 +87,56 @@ pub const PRESETS: &[Preset] = &[
             ("subranges", "1"),
             ("placement", "level"),
             ("value_files_min", "1024"),
+        ],
+    },
+    Preset {
+        name: "mcgill-dram",
+        doc: "RocksDB as Zhou measured it at McGill (2021): small memtables, a block cache, no filters, and a log that is not synced, where \
+              theirs had none. Both in DRAM: scenario 1.",
+        settings: &[
+            ("pm", "dram"),
+            ("level0", "sst"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+            ("wal_sync", "never"),
+            ("memtable_bytes", "10M"),
+            ("immutable_memtables_max", "1"),
+            ("block_cache", "8M"),
+            ("filter_bits", "0"),
+        ],
+    },
+    Preset {
+        name: "mcgill-cache",
+        doc: "The same with the block cache in volatile persistent memory: scenario 2. It is on tmpfs, which stands for that, unless \
+              block_cache_memory beside it says where such memory is; pm_model says how slow.",
+        settings: &[
+            ("pm", "dram"),
+            ("level0", "sst"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+            ("wal_sync", "never"),
+            ("memtable_bytes", "10M"),
+            ("immutable_memtables_max", "1"),
+            ("block_cache", "8M"),
+            ("filter_bits", "0"),
+            ("block_cache_memory", TMPFS),
+        ],
+    },
+    Preset {
+        name: "mcgill-both",
+        doc: "The same with the memtables' records there, too: scenario 3. See memtable_memory.",
+        settings: &[
+            ("pm", "dram"),
+            ("level0", "sst"),
+            ("subranges", "1"),
+            ("value_files_min", "0"),
+            ("wal_sync", "never"),
+            ("memtable_bytes", "10M"),
+            ("immutable_memtables_max", "1"),
+            ("block_cache", "8M"),
+            ("filter_bits", "0"),
+            ("block_cache_memory", TMPFS),
+            ("memtable_memory", TMPFS),
         ],
     },
 ];

@@ -65,7 +65,7 @@ pub const TABLE: &[Row] = &[
         doc: "What memory the pool stands for: threads wait, spinning, as long as that would take beyond what this machine does. \
               For measurements on machines without it. -delta adds the published difference to DRAM, -ratio multiplies what \
               this machine takes. Fields may follow: optane-100x6-delta,read=+300ns. Every figure says emulated then. With \
-              records in DRAM it is for a log that wal_dir puts in memory, and refused without one.",
+              records in DRAM it is for what wal_dir, memtable_memory and block_cache_memory put in memory, and refused without these.",
     },
     Row {
         name: "wal_dir",
@@ -94,6 +94,14 @@ pub const TABLE: &[Row] = &[
               (O_DIRECT). Auto begins with the cache, tries the other way now and then, a file of the log at a time, and changes \
               after three wins in a row, each of 15 % of the time of at least 512 syncs. Where the file system cannot go past its \
               cache, or writes blocks to a new place each time, it is the cache.",
+    },
+    Row {
+        name: "memtable_memory",
+        unit: "dram or a directory",
+        default: "dram",
+        doc: "With records in DRAM and a log (pm=dram): memory for them, as long as they are not in tables. A directory on persistent memory \
+              (DAX), or on tmpfs, which stands for it: a file without a name there, of pm_size bytes, which goes with the process. \
+              The trees that lead to records stay in DRAM. pm_model says how slow it is.",
     },
     Row {
         name: "zone_size",
@@ -312,7 +320,7 @@ pub const TABLE: &[Row] = &[
         unit: "true or false",
         default: "true",
         doc: "Whether block_cache, once it is full, also keeps single records that are read: a hot key then takes its own bytes, not \
-              a block's. Not in keyspaces with a compaction filter.",
+              a block's. Not in keyspaces with a compaction filter, nor with block_cache_memory.",
     },
     Row {
         name: "fast_blocks",
@@ -321,6 +329,14 @@ pub const TABLE: &[Row] = &[
         doc: "What block_cache does with data on tiers whose reads take a quarter of those of the slowest, or less. low: it makes \
               room first, as long as it has more than a share that follows what misses cost. bypass: it is not kept once the \
               cache is nearly full. equal: it is as other data.",
+    },
+    Row {
+        name: "block_cache_memory",
+        unit: "dram or a directory",
+        default: "dram",
+        doc: "With records in DRAM and a log (pm=dram): where block_cache has data blocks and values. A directory as for memtable_memory: \
+              a file without a name there, as long as block_cache, which then is no part of dram_budget. Indexes and filters stay in \
+              DRAM, half of block_cache and of dram_budget at most. pm_model says how slow it is.",
     },
     Row {
         name: "compaction_rate",

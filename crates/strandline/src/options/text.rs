@@ -11,8 +11,8 @@ use super::check::{
     COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_PERCENT_MAX, THREADS_MAX,
 };
 use super::{
-    CachePolicy, FastBlocks, Level0Form, Options, Placement, PmSource, SsdSource, TABLE,
-    TierSource, TierSpec, WalDir, WalIo, WalSync,
+    CachePolicy, FastBlocks, Level0Form, MemorySource, Options, Placement, PmSource, SsdSource,
+    TABLE, TierSource, TierSpec, WalDir, WalIo, WalSync,
 };
 
 /// Parts that a keyspace may be cut into at most.
@@ -59,6 +59,7 @@ impl Options {
             "wal_dir" => self.wal_dir = wal_dir_named(text)?,
             "wal_sync" => self.wal_sync = wal_sync_named(text)?,
             "wal_io" => self.wal_io = wal_io_named(text)?,
+            "memtable_memory" => self.memtable_memory = memory_named(text)?,
             "zone_size" => self.zone_size = parse_size(text)?,
             "create_if_missing" => self.create_if_missing = text.parse().ok()?,
             "memtable_bytes" => {
@@ -99,6 +100,7 @@ impl Options {
             "hash_index" => self.hash_index = text.parse().ok()?,
             "block_cache" => self.block_cache = parse_size(text)?,
             "fast_blocks" => self.fast_blocks = fast_blocks_named(text)?,
+            "block_cache_memory" => self.block_cache_memory = memory_named(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = up_to(THREADS_MAX)?,
             "inspect" => self.inspect = text.parse().ok()?,
@@ -174,6 +176,14 @@ fn wal_dir_named(text: &str) -> Option<WalDir> {
         "auto" => Some(WalDir::Auto),
         "" => None,
         path => Some(WalDir::Path(path.into())),
+    }
+}
+
+fn memory_named(text: &str) -> Option<MemorySource> {
+    match text {
+        "dram" => Some(MemorySource::Dram),
+        "" => None,
+        path => Some(MemorySource::Dir(path.into())),
     }
 }
 
@@ -323,6 +333,8 @@ mod tests {
             wal_dir: WalDir::Path("d".into()),
             wal_sync: WalSync::Never,
             wal_io: WalIo::Direct,
+            memtable_memory: MemorySource::Dir("d".into()),
+            block_cache_memory: MemorySource::Dir("d".into()),
             ssd: SsdSource::None,
             tiers: TierSource::Dirs(vec![TierSpec::new("d", 1)]),
             placement: Placement::Level,

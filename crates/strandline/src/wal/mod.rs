@@ -65,6 +65,7 @@ pub(crate) use writer::most_bytes;
 
 use crate::caught::{caught, panicked};
 use crate::options::WalSync;
+use crate::volatile::VolatilePlace;
 use chain::ChainWriter;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use chain::{NAME as CHAIN, mended as mended_chain};
@@ -90,6 +91,8 @@ pub(crate) struct Setting {
     pub dir: PathBuf,
     pub medium: LogMedium,
     pub mode: LogMode,
+    /// Where the region is, if not in DRAM.
+    pub memory: Option<VolatilePlace>,
     /// Makes what is written at this open differ from what another would have written: random, but in simulators, where
     /// what the directory says of earlier opens does.
     pub entropy: u64,
@@ -162,18 +165,19 @@ pub(crate) fn open(
     fresh: impl FnOnce() -> Result<Option<LogOwner>>,
 ) -> Result<Option<Arc<Region>>> {
     let Setting { entropy, accepts, mode, .. } = setting;
+    let memory = setting.memory.clone();
     let log = Arc::new(Log::new(setting));
     let place = &log.place;
     let (region, writer) = match Past::find(place, OnDamage::Refuse)? {
         Some(mut past) => {
-            let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
+            let region = region_of(past.header().region_len, memory.as_ref(), &log)?;
             let replayed = past.replay(&region, OnDamage::Refuse)?;
             accepts(&region)?;
             (region, Writer::new(place.clone(), past.go_on(replayed, mode, entropy)?, mode)?)
         }
         None => {
             let Some(owner) = fresh()? else { return Ok(None) };
-            let region = Region::journaled(owner.region_len, Arc::clone(&log) as _)?;
+            let region = region_of(owner.region_len, memory.as_ref(), &log)?;
             (region, Writer::new(place.clone(), begun(place, mode, owner, entropy)?, mode)?)
         }
     };
@@ -181,6 +185,14 @@ pub(crate) fn open(
     let end = LogEnd { writer, spare: FrameBatch::default() };
     let _first = log.begun.set(Begun::Writing(Box::new(Mutex::new(end))));
     Ok(Some(Arc::new(region)))
+}
+
+/// The memory that a log tells of.
+fn region_of(len: u64, memory: Option<&VolatilePlace>, log: &Arc<Log>) -> Result<Region> {
+    match memory {
+        Some(place) => place.journaled(len, Arc::clone(log) as _),
+        None => Region::journaled(len, Arc::clone(log) as _),
+    }
 }
 
 /// A log that begins.
@@ -198,9 +210,10 @@ fn begun(place: &LogLocation, mode: LogMode, owner: LogOwner, entropy: u64) -> R
 /// # Errors
 /// `NotSupported`; `Corruption` if nothing can be told; those of the device.
 pub(crate) fn read(setting: Setting) -> Result<Option<(Arc<Region>, Vec<LostFrames>)>> {
+    let memory = setting.memory.clone();
     let log = Arc::new(Log::new(setting));
     let Some(mut past) = Past::find(&log.place, OnDamage::Note)? else { return Ok(None) };
-    let region = Region::journaled(past.header().region_len, Arc::clone(&log) as _)?;
+    let region = region_of(past.header().region_len, memory.as_ref(), &log)?;
     let replayed = past.replay(&region, OnDamage::Note)?;
     let _first = log.begun.set(Begun::Reading(past.figures(&replayed)));
     Ok(Some((Arc::new(region), past.lost)))

@@ -16,3 +16,4 @@ mod tiers_values;
 mod values;
 mod values_defects;
 mod values_scans;
+mod volatile;

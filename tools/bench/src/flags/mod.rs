@@ -3,8 +3,9 @@
 mod mix;
 mod rocksdb;
 mod table;
+mod unheeded;
 
-use strandline::{OPTIONS, Options, PmSource};
+use strandline::{OPTIONS, Options, WalSync};
 
 use crate::config::{Config, REPLAY};
 use crate::data::draw::Draw;
@@ -12,13 +13,14 @@ pub(crate) use mix::{MIX, MIX_FLAGS, MIXES};
 pub(crate) use rocksdb::MAPPED;
 use table::{BOOLEAN, boolean};
 pub(crate) use table::{FLAGS, Flag, OPTION, OPTION_TAKES, PRESET};
+pub(crate) use unheeded::UNHEEDED;
 
 /// Flags that have no meaning here.
 pub(crate) type Unknown = Vec<String>;
 
 /// The flags that are not options of the engine.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
-    FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED)
+    FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED).chain(UNHEEDED)
 }
 
 /// Parses `--flag=value`, `--flag value`, `-flag=value`, and `--flag` or `--noflag` where it takes true or
@@ -39,8 +41,8 @@ pub(crate) fn parse(args: &[String]) -> Result<(Config, Unknown), String> {
             Some((name, value)) => (name, Some(value)),
             None => (body, None),
         };
-        // The rest of the command writes dashes.
-        let name = name.replace('-', "_");
+        // The rest of the command writes dashes, and papers write flags as they begin a sentence.
+        let name = name.replace('-', "_").to_lowercase();
         let name = name.as_str();
         let (name, value) = match (value, name.strip_prefix("no")) {
             (None, Some(positive)) if takes(positive) == Some(BOOLEAN) => (positive, Some("false")),
@@ -116,12 +118,22 @@ fn set_all(config: &mut Config) -> Result<(), String> {
             .set("background_threads", &text)
             .map_err(|error| format!("--max_background_compactions: {}", error.context()))?;
     }
-    if config.disable_wal && config.engine.pm == PmSource::Dram {
-        return Err("--disable_wal: a store with pm=dram is kept by its log; --sync=0 leaves the log unsynced, \
-                    --pm=heap is a store that survives nothing"
-            .into());
+    if config.disable_wal && config.sync == Some(true) {
+        return Err("--disable_wal: no write is synced without a log; leave out --sync".into());
+    }
+    if config.disable_wal && !config.given.iter().any(|(name, _)| name == "wal_sync") {
+        config.engine.wal_sync = WalSync::Never;
     }
     Ok(())
+}
+
+/// What flags come to that were given and change nothing.
+pub(crate) fn unheeded(config: &Config) -> Vec<String> {
+    let meaning = |(name, value): &(String, String)| {
+        let flag = UNHEEDED.iter().find(|flag| flag.name == name)?;
+        Some(format!("--{name}={value}: {}", flag.doc))
+    };
+    config.given.iter().filter_map(meaning).collect()
 }
 
 /// Refuses traces of nothing.
@@ -241,6 +253,7 @@ mod tests {
         same("--use_data_block_hash_index=1", "--hash_index=true");
         same("--write_buffer_size=8M", "--memtable_bytes=8M");
         same("--max_write_buffer_number=3", "--immutable_memtables_max=2");
+        same("--max_write_buffer_number=1", "--immutable_memtables_max=1");
         same("--max_background_jobs=7", "--background_threads=7");
         same("--max_background_compactions=5", "--background_threads=6");
         same("--rate_limiter_bytes_per_sec=1M", "--compaction_rate=1M");
@@ -302,6 +315,35 @@ mod tests {
         }
     }
 
+    /// Zhou's line (McGill), with its prose's spelling of two of them.
+    #[test]
+    fn flags_of_mcgill_are_those_of_db_bench() {
+        let args = "--benchmarks=readrandomwriterandom --value_size=1024 --disable_wal=true --cache_size=512000000 \
+                    --compression_ratio=1 --readwritepercent=50 --use_existing_db=0 --histogram=1 --statistics=1 \
+                    --read_random_exp_range=0.0 --max_write_buffer_number=1 --memtable_use_huge_page=true \
+                    --enable_pipelined_write=false --allow_concurrent_memtable_write=false --write_buffer_size=10485760 \
+                    --num=1000000000 --duration=900 --stats_interval_seconds=1 --key_size=16 --threads=16 \
+                    --use_cache_memkind_kmem_allocator --Memtable_use_huge_page=true \
+                    --allow_concurrent_Memtable_write=false --preset=mcgill-both";
+        let args: Vec<&str> = args.split_whitespace().collect();
+        let (config, unknown) = parsed(&args).expect("flags");
+        assert_eq!(unknown, Unknown::new());
+        let engine = &config.engine;
+        assert_eq!((engine.block_cache, engine.memtable_bytes), (512_000_000, 10_485_760));
+        assert_eq!(
+            (engine.wal_sync, engine.pm.clone()),
+            (WalSync::Never, strandline::PmSource::Dram)
+        );
+        assert_eq!((config.num, config.threads, config.duration), (1_000_000_000, 16, Some(900.0)));
+        assert_eq!((config.readwritepercent, config.stats_interval), (50, Some(1.0)));
+        let notes = unheeded(&config);
+        assert_eq!(notes.len(), 7, "{notes:?}");
+        assert!(
+            notes.iter().any(|note| note.contains("kmem_allocator=true: ")
+                && note.contains("block_cache_memory"))
+        );
+    }
+
     #[test]
     fn mixes_are_known_by_name_and_overridden_by_flags() {
         let mix = |args: &[&str]| parsed(args).map(|(config, _)| config);
@@ -351,7 +393,8 @@ mod tests {
             &["--compression_type=zlib"],
             &["--checksum_type=2"],
             &["--compression_ratio=2"],
-            &["--disable_wal", "--pm=dram"],
+            &["--disable_wal", "--sync=1"],
+            &["--read_random_exp_range=15.0"],
             &["--"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");

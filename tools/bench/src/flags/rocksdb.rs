@@ -98,10 +98,10 @@ pub(crate) const MAPPED: &[Flag] = &[
     Flag {
         name: "max_write_buffer_number",
         takes: "count",
-        doc: "Sets immutable_memtables_max to one less: db_bench counts the active memtable.",
+        doc: "Sets immutable_memtables_max to one less: db_bench counts the active memtable. 1 is taken for 2, as RocksDB does.",
         set: |config, text| {
-            let count: u32 = text.parse().ok().filter(|count| *count > 1)?;
-            option(config, "immutable_memtables_max", &(count - 1).to_string())
+            let count: u32 = text.parse().ok().filter(|count| *count > 0)?;
+            option(config, "immutable_memtables_max", &(count.max(2) - 1).to_string())
         },
     },
     Flag {
@@ -144,7 +144,8 @@ pub(crate) const MAPPED: &[Flag] = &[
         name: "disable_wal",
         takes: BOOLEAN,
         doc: "A store in persistent memory has no log: nothing changes, and a note says so. A store with a log \
-              (pm=dram) cannot do without: an error. --pm=heap is a store that survives nothing.",
+              (pm=dram) cannot do without: the log is written and not synced (wal_sync=never), and a note says so. --pm=heap is a \
+              store that survives nothing.",
         set: |config, text| put(&mut config.disable_wal, boolean(text)),
     },
 ];

@@ -9,6 +9,7 @@ mod indexes;
 mod intel;
 mod level0;
 pub(crate) mod malloc;
+mod mcgill;
 mod memtable;
 mod pairs;
 mod puts;
@@ -56,7 +57,7 @@ impl Basis {
 const SIZE_MIN: u64 = 1 << 20;
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 14] = [
+pub const EXPERIMENTS: [Experiment; 16] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -121,6 +122,20 @@ pub const EXPERIMENTS: [Experiment; 14] = [
         run: intel::priority,
     },
     Experiment {
+        name: "intel-cache",
+        what: "gets through a block cache in DRAM and in volatile persistent memory, of all data and of parts of it, on models",
+        takes: &["size", "runs"],
+        basis: Basis::OnModels,
+        run: intel::cache,
+    },
+    Experiment {
+        name: "mcgill",
+        what: "block cache and memtables in DRAM and in volatile persistent memory, over time, beside a cache below DRAM, on models",
+        takes: &["size", "runs", "out"],
+        basis: Basis::OnModels,
+        run: mcgill::run,
+    },
+    Experiment {
         name: "intel-persistent-cache",
         what: "gets after a restart, with what persistent memory kept of the cache, and without it, on models",
         takes: &["size"],
@@ -173,6 +188,7 @@ impl Experiment {
             ("size", request.size.is_some()),
             ("runs", request.runs.is_some()),
             ("disk", request.disk.is_some()),
+            ("out", request.out.is_some()),
         ];
         match given.iter().find(|(flag, given)| *given && !self.takes.contains(flag)) {
             Some((flag, _)) => Err(format!("{} has no {flag}; leave --{flag} out", self.name)),

@@ -20,6 +20,8 @@ pub struct Request {
     pub pm: Option<PathBuf>,
     /// Where files on SSD go while it runs; otherwise where temporary files go.
     pub disk: Option<PathBuf>,
+    /// Where figures over time go, as CSV and SVG; otherwise they are not kept.
+    pub out: Option<PathBuf>,
 }
 
 impl Request {

@@ -39,6 +39,13 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
             wear.spread()
         ),
     );
+    let places = &properties.places;
+    for (name, held) in [("memtables", &places.memtables), ("block cache", &places.block_cache)] {
+        if let Some(dir) = &held.dir {
+            let (dram, volatile) = (held.dram, held.volatile);
+            row(name, format!("{dir} has {volatile} bytes, DRAM {dram}", dir = dir.display()));
+        }
+    }
     row("visible sequence", properties.visible_seq.to_string());
     row(
         "debt, slowed",

@@ -33,6 +33,9 @@ pub struct ReproduceArgs {
     /// Where files on SSD go while it runs; otherwise where temporary files go
     #[arg(long, requires = "name", value_name = "DIR")]
     disk: Option<PathBuf>,
+    /// Where figures over time go, as CSV and SVG; otherwise they are not kept. For `mcgill`
+    #[arg(long, requires = "name", value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -55,6 +58,7 @@ pub fn run(context: &Context, args: &ReproduceArgs) -> Outcome {
         runs: args.runs,
         pm: args.memory.clone(),
         disk: args.disk.clone(),
+        out: args.out.clone(),
     };
     // Line by line: it takes a while.
     let mut out = std::io::stdout();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    DeviceFigures, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures, Pages,
-    Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot, StoreFigures,
-    TierProperties, TraceSummary,
+    DeviceFigures, HeldBytes, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures,
+    Pages, Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot,
+    StoreFigures, TierProperties, TraceSummary,
 };
 
 mod caches;
@@ -83,6 +83,8 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
     let anonymous = figures.anonymous_bytes.map_or_else(|| "unknown".into(), both);
     out.rows(&[
         ("  indexes", both(figures.dram_bytes)),
+        ("  memtables", held(&figures.places.memtables)),
+        ("  block cache", held(&figures.places.block_cache)),
         ("  budget", both(figures.dram_budget)),
         ("  found", found(&figures.memory)),
         ("  anonymous", format!("{anonymous}, of this process")),
@@ -112,6 +114,22 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
     print_recovery(recovery, out)?;
     print_persisted(&figures.persisted, out)?;
     print_devices(figures, out)
+}
+
+/// What a part of the store takes, and where.
+fn held(it: &HeldBytes) -> String {
+    match &it.dir {
+        None => format!("{} of DRAM", both(it.dram)),
+        Some(dir) => {
+            let (dram, volatile) = (both(it.dram), both(it.volatile));
+            format!("{dram} of DRAM, {volatile} of volatile memory in {}", dir.display())
+        }
+    }
+}
+
+fn held_json(it: &HeldBytes) -> Value {
+    let dir = it.dir.as_ref().map(|dir| dir.display().to_string());
+    json!({ "directory": dir, "dram": it.dram, "volatile": it.volatile })
 }
 
 /// What went to and from the devices; without a model, loads of persistent memory are not counted.
@@ -415,6 +433,8 @@ fn to_json(told: &StoreFigures) -> Value {
         "memory": {
             "index_bytes": figures.dram_bytes,
             "budget": figures.dram_budget,
+            "memtables": held_json(&figures.places.memtables),
+            "block_cache": held_json(&figures.places.block_cache),
             "found": figures.memory.bytes,
             "limited_by": figures.memory.limited_by.as_ref().map(|file| file.display().to_string()),
             "anonymous": figures.anonymous_bytes,

@@ -65,6 +65,8 @@ fn reproduce_lists_experiments_and_runs_them() {
         "intel-values",
         "intel-fine-reads",
         "intel-priority",
+        "intel-cache",
+        "mcgill",
         "intel-persistent-cache",
         "kassa",
         "relsm-ladder",
@@ -161,6 +163,115 @@ fn reproduce_gives_blocks_of_persistent_memory_low_priority() {
     }
     assert_eq!(report.matches("% of the gain by the reads, ").count(), 4, "{report}");
     assert!(report.contains("The deck") && report.contains("Our bar"), "{report}");
+}
+
+/// A row for each part of the data that is cached, and what each is to lose at most.
+#[test]
+fn reproduce_puts_the_block_cache_into_persistent_memory() {
+    let report = store().run(&["reproduce", "intel-cache", "--quick"]).ok().text();
+    for percent in ["100 %", " 80 %", " 50 %", " 30 %"] {
+        let rows = report.lines().filter(|line| line.starts_with(percent) && line.contains(" to "));
+        assert_eq!(rows.count(), 1, "{percent} in {report}");
+    }
+    assert!(report.contains("3800702 (20.9 %)"), "the deck's: {report}");
+    assert_eq!(report.matches(" % lost: delta ").count(), 4, "{report}");
+    assert!(report.contains("emulated (pm: optane-100x6-ratio, ssd: nvme-tlc"), "{report}");
+}
+
+/// Seven rows of three mixes and two draws, with the paper's figures, and what is kept of them over time.
+#[test]
+fn reproduce_runs_the_scenarios_of_mcgill() {
+    let store = Store::new();
+    let out = store.dir().join("figures");
+    let shown = out.display().to_string();
+    let report = store.run(&["reproduce", "mcgill", "--quick", "--out", &shown]).ok().text();
+    let rows = |name: &str| -> Vec<Vec<f64>> {
+        let rows = report.lines().filter_map(|line| line.strip_prefix(name));
+        let cells = |row: &str| {
+            row.split_whitespace()
+                .filter_map(|cell| cell.trim_end_matches(',').parse().ok())
+                .collect()
+        };
+        rows.filter(|row| row.contains(" % ")).map(cells).collect()
+    };
+    for name in [
+        "both in DRAM  ",
+        "cache in PM, delta ",
+        "both in PM, delta ",
+        "cache in PM, ratio ",
+        "both in PM, ratio ",
+    ] {
+        let rows = rows(name);
+        assert_eq!(rows.len(), 6, "{name} in {report}");
+        for row in rows {
+            let [rate, .., read, written, _copied, _waited] = row[..] else { panic!("{row:?}") };
+            assert!(rate > 0.0, "{row:?}");
+            assert_eq!(read + written > 0.0, !name.contains("DRAM"), "{name}: {row:?}");
+        }
+    }
+    assert_eq!(rows("hybrid, half ").len() + rows("hybrid, a tenth ").len(), 12, "{report}");
+    for paper in ["253 MB/s in DRAM; cache in PM 77 (70 % lost)", "57 MB/s", "30 MB/s"] {
+        assert_eq!(report.matches(paper).count(), 2, "{paper} in {report}");
+    }
+    let csv = std::fs::read_to_string(out.join("mcgill.csv")).expect("figures over time");
+    for (scenario, dram, pm) in [
+        ("both in DRAM", true, false),
+        ("cache in PM, delta", true, true),
+        ("both in PM, delta", false, true),
+    ] {
+        let named = format!("\"{scenario}\"");
+        let rows: Vec<Vec<&str>> = csv
+            .lines()
+            .filter(|line| line.starts_with("uniform,50,") && line.contains(&named))
+            .map(|line| line.rsplit(',').collect())
+            .collect();
+        assert!(rows.len() > 1, "{csv}");
+        let sum = |at: usize| {
+            rows.iter().map(|row| row[at].parse::<f64>().expect("a number")).sum::<f64>()
+        };
+        assert_eq!((sum(2) + sum(3) > 0.0, sum(0) + sum(1) > 0.0), (dram, pm), "{scenario}: {csv}");
+    }
+    for picture in ["mcgill-90-uniform.svg", "mcgill-1-zipf.svg"] {
+        let svg = std::fs::read_to_string(out.join(picture)).expect("a picture");
+        assert!(svg.contains("<polyline") && svg.ends_with("</svg>\n"), "{picture}");
+    }
+    store.run(&["reproduce", "halloc", "--quick", "--out", &shown]).failed(3, "halloc has no out");
+}
+
+/// The paper's line, but for sizes and times, in its third scenario.
+#[test]
+fn bench_takes_the_line_of_mcgill() {
+    let store = Store::new();
+    let line = "bench --benchmarks=readrandomwriterandom,stats --value_size=1024 --disable_wal=true --cache_size=512000000 \
+                --compression_ratio=1 --readwritepercent=50 --use_existing_db=0 --histogram=1 --statistics=1 \
+                --read_random_exp_range=0.0 --max_write_buffer_number=1 --memtable_use_huge_page=true \
+                --enable_pipelined_write=false --allow_concurrent_memtable_write=false --write_buffer_size=10485760 \
+                --num=1000000000 --duration=900 --stats_interval_seconds=1 --key_size=16 --threads=16 \
+                --use_cache_memkind_kmem_allocator --preset=mcgill-both --duration=0.3 --cache_size=4M --pm_size=64M";
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let place = store.dir().join("memory");
+    std::fs::create_dir(&place).expect("a folder");
+    let db = format!("--db={}", store.dir().join("bench").display());
+    let places = ["memtable_memory", "block_cache_memory"]
+        .map(|name| format!("--{name}={}", place.display()));
+    words.extend([&*db, &*places[0], &*places[1]]);
+    let ran = store.run(&words).ok();
+    let (text, err) = (ran.text(), ran.err.clone());
+    for name in ["memtables", "block cache"] {
+        let told = format!("{} has ", place.display());
+        let row = text.lines().find(|line| line.contains(name) && line.contains(&told));
+        assert!(row.is_some(), "{name} in {text}");
+    }
+    for note in [
+        "--enable_pipelined_write=false: ",
+        "--use_cache_memkind_kmem_allocator=true: ",
+        "--disable_wal: ",
+    ] {
+        assert_eq!(err.matches(note).count(), 1, "{note} in {err}");
+    }
+    assert!(text.contains("readrandomwriterandom"), "{text}");
+    let left = std::fs::read_dir(&place).expect("the folder").count();
+    assert_eq!(left, 0);
 }
 
 #[test]

@@ -561,6 +561,7 @@ fn no_space_for_what_comes_next_is_no_failure() {
         dir: DIR.into(),
         medium: LogMedium::Device,
         mode: LogMode { sync: WalSync::Always, io: WalIo::Cached },
+        memory: None,
         entropy: 0,
         accepts: |_| Ok(()),
         lock: None,

@@ -26,6 +26,7 @@ fn setting(fs: &Memory, sync: WalSync) -> Setting {
         dir: "/wal".into(),
         medium: LogMedium::Device,
         mode: LogMode { sync, io: WalIo::Cached },
+        memory: None,
         entropy: 0,
         accepts: |_| Ok(()),
         lock: None,

@@ -9,7 +9,7 @@ pub(super) use restart::run as restart;
 use strandline::{CacheFigures, CachePolicy, Compression, Db, Options, PmCacheFigures, PmSource};
 
 /// A store whose tables are on an SSD. Its pool has room for records, and besides for a cache of `below` bytes.
-fn options(size: u64, dram: u64, below: u64, policy: CachePolicy) -> Options {
+pub(super) fn options(size: u64, dram: u64, below: u64, policy: CachePolicy) -> Options {
     let pool = (size / RECORDS).max(POOL_MIN) + below;
     Options::default()
         .pm(PmSource::Auto)

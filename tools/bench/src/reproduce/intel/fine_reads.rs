@@ -144,6 +144,7 @@ fn options(scratch: &Scratch, tables: Tables, size: u64) -> Result<Options, Stri
         .compression(Compression::None)
         .value_files_min(0)
         .block_bytes(FILE_BLOCK)
+        .cache_records(false)
         .dram_budget(2 << 30)
         .background_threads(0);
     match tables {

@@ -1,5 +1,6 @@
 //! What Intel's deck on RocksDB with persistent memory shows, on modelled devices.
 
+mod cache;
 mod devices;
 mod fine_reads;
 mod paths;
@@ -8,11 +9,12 @@ mod stores;
 mod values;
 mod wal;
 
+pub(super) use cache::run as cache;
 pub(super) use devices::{DELTA, RATIO, our_part};
 pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
 pub(super) use priority::run as priority;
-pub(super) use stores::rest;
+pub(super) use stores::{rest, rocksdb_form};
 pub(super) use values::run as values;
 pub(super) use wal::run as wal;
 

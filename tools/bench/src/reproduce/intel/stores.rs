@@ -6,7 +6,7 @@ use crate::report::outcome::Outcome;
 use crate::words::told;
 
 /// Memtables in DRAM, a log that is not synced, and level 0 in tables as large as memtables; no values apart, and nothing is compressed.
-pub(super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
+pub(in super::super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
     Options::default()
         .pm(PmSource::Dram)
         .pm_size((32 * memtable).max(16 << 20))
@@ -18,6 +18,8 @@ pub(super) fn rocksdb_form(memtable: u64, block_cache: u64) -> Options {
         .value_files_min(0)
         .compression(Compression::None)
         .block_cache(block_cache)
+        // The papers' systems cache blocks.
+        .cache_records(false)
         .dram_budget(1 << 30)
 }
 

@@ -42,6 +42,7 @@ pub(super) fn json(cache: &CacheFigures) -> Value {
     json!({
         "budget": cache.budget,
         "charged": cache.charged,
+        "volatile": cache.volatile,
         "hits": cache.hits,
         "misses": cache.misses,
         "inserts": cache.inserts,
