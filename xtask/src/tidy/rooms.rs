@@ -31,7 +31,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ("level0/policy", &[]),
     ("record", &[]),
     ("cache/pm", &["record"]),
-    ("cache", &["cache/pm"]),
+    ("cache", &["cache/pm", "record"]),
     ("ring", &[]),
     ("runtime", &["cache"]),
     ("throttle", &["level0/policy"]),
@@ -125,7 +125,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
             "tree",
         ],
     ),
-    ("read", &["engine", "iter", "keyspace", "level0/run", "ranges", "record", "tree"]),
+    ("read", &["cache", "engine", "iter", "keyspace", "level0/run", "ranges", "record", "tree"]),
     ("write", &["engine", "keyspace", "memtable", "record", "ring", "runtime", "throttle"]),
     (
         "level0",

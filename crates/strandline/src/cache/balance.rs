@@ -1,7 +1,7 @@
 //! How blocks and records divide the budget of a block cache.
 //!
 //! What comes back not long after it made room would have been found with more bytes: a reading of a file less. Both kinds remember about as
-//! much of what made room as they hold. So the one of which more came back *for its bytes* gets some of the other's, a small step at a
+//! much of what made room as they hold. So the one that has more come back *for its bytes* gets some of the other's, a small step at a
 //! time, as in ARC (Megiddo and Modha, FAST 2003), whose two lists hold pages of one size. A record counts only if its block had to be
 //! read: else nothing would have been saved.
 
@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Insert;
+
+use super::BlockCache;
 
 /// One part of so many is a step, and twice that the least that records have.
 const STEPS: u64 = 64;
@@ -99,6 +101,33 @@ impl Balance {
         let records = now(&self.records, before.records);
         *before = CameBack { blocks, records };
         Some(division.next(*before))
+    }
+}
+
+impl BlockCache {
+    /// Changes it; records keep their part.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        let before = self.budget.swap(bytes, Relaxed).max(1);
+        let records = u128::from(self.records.cached.budget()) * u128::from(bytes);
+        let records = (records / u128::from(before)) as u64;
+        self.divide(records.min(self.division().records_max()));
+    }
+
+    pub(super) fn division(&self) -> Division {
+        let (held, records) = (self.held.load(Relaxed), self.records.cached.budget());
+        Division { budget: self.budget(), held, records }
+    }
+
+    /// Gives records this much of the budget, and blocks the rest.
+    pub(super) fn divide(&self, records: u64) {
+        // What gets less goes first.
+        if records < self.records.cached.budget() {
+            self.records.cached.set_budget(records);
+            self.blocks.set_budget(self.budget().saturating_sub(records));
+        } else {
+            self.blocks.set_budget(self.budget().saturating_sub(records));
+            self.records.cached.set_budget(records);
+        }
     }
 }
 

@@ -79,7 +79,7 @@ mod tests {
         let mut held = Vec::new();
         let mut refused = 0;
         for step in 0..20_000_u64 {
-            if mix(step, 1).is_multiple_of(2) && !held.is_empty() {
+            if mix(step, 1).is_multiple_of(3) && !held.is_empty() {
                 let (at, len): (u64, u64) = held.swap_remove(mix(step, 2) as usize % held.len());
                 owned[at as usize..(at + len) as usize].fill(false);
                 space.give(at, len);

@@ -27,7 +27,7 @@ use cache::{Asked, Cache, Insert, Key, Place, Shelf, Victim};
 use sst::{Block, Role};
 
 use balance::{Balance, Division};
-use records::Records;
+use records::CachedRecords;
 
 pub(crate) use memory::BlockMemory;
 use memory::PlacedBytes;
@@ -91,7 +91,7 @@ pub(crate) struct BlockCache {
     counters: Counters,
     /// Bytes that blocks and records may take together.
     budget: AtomicU64,
-    records: Records,
+    records: CachedRecords,
     balance: Balance,
 }
 
@@ -140,9 +140,9 @@ pub struct CacheFigures {
     pub record_hits: u64,
     /// Look-ups of a record that did not.
     pub record_misses: u64,
-    /// Records put in.
+    /// CachedRecords put in.
     pub record_inserts: u64,
-    /// Records dropped because newer ones, or range deletions, came to the tables.
+    /// CachedRecords dropped because newer ones, or range deletions, came to the tables.
     pub records_dropped: u64,
     /// Of the bytes that it takes, those of blocks of low priority: they are on devices much faster than the slowest of their store.
     pub low: u64,
@@ -178,7 +178,7 @@ impl BlockCache {
             users: AtomicU32::new(0),
             counters: Counters::default(),
             budget: AtomicU64::new(budget),
-            records: Records::new(),
+            records: CachedRecords::new(),
             balance: Balance::default(),
         }
     }
@@ -191,31 +191,6 @@ impl BlockCache {
 
     pub(crate) fn budget(&self) -> u64 {
         self.budget.load(Relaxed)
-    }
-
-    /// Changes it; records keep their part.
-    pub(crate) fn set_budget(&self, bytes: u64) {
-        let before = self.budget.swap(bytes, Relaxed).max(1);
-        let records = u128::from(self.records.cached.budget()) * u128::from(bytes);
-        let records = (records / u128::from(before)) as u64;
-        self.divide(records.min(self.division().records_max()));
-    }
-
-    fn division(&self) -> Division {
-        let (held, records) = (self.held.load(Relaxed), self.records.cached.budget());
-        Division { budget: self.budget(), held, records }
-    }
-
-    /// Gives records this much of the budget, and blocks the rest.
-    fn divide(&self, records: u64) {
-        // What gets less goes first.
-        if records < self.records.cached.budget() {
-            self.records.cached.set_budget(records);
-            self.blocks.set_budget(self.budget().saturating_sub(records));
-        } else {
-            self.blocks.set_budget(self.budget().saturating_sub(records));
-            self.records.cached.set_budget(records);
-        }
     }
 
     /// Bytes of DRAM that it may take.

@@ -1,4 +1,4 @@
-//! Records of tables in DRAM, beside blocks and under the same budget. A block is kept for all of its keys; where few of them are hot,
+//! CachedRecords of tables in DRAM, beside blocks and under the same budget. A block is kept for all of its keys; where few of them are hot,
 //! their records alone take a small part of its bytes.
 //!
 //! A record here is the newest version of its key in the tables of its keyspace:
@@ -16,7 +16,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Seq;
 use base::checksum::{key_hash, mix};
@@ -25,38 +25,14 @@ use cache::{Cache, Insert, Key, Place};
 use sst::{EntryKind, Hit};
 
 use super::{BlockCache, CacheUser, Division, StoreCache};
+use crate::record::cached::CachedRecord;
 
 /// Bytes of key and value at most: longer ones gain little over their blocks.
 const RECORD_MAX: usize = 1 << 10;
 /// Where its block was here, one record of so many comes; where it had to be read, each.
 const TAKEN_OF: u32 = 16;
 
-/// Keeps records of a subrange out while newer ones may be about to come to the tables.
-#[derive(Default)]
-pub(crate) struct RecordGate(AtomicU32);
-
-/// A gate that is closed until this goes.
-pub(crate) struct ClosedGate(Arc<RecordGate>);
-
-impl RecordGate {
-    pub(crate) fn close(self: &Arc<Self>) -> ClosedGate {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        ClosedGate(Arc::clone(self))
-    }
-
-    /// A thread that sees it open again sees the View that was swapped in before.
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == 0 || planted::is(Bug::RecordPastGate)
-    }
-}
-
-impl Drop for ClosedGate {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Whose record, and of which key.
+/// A record by its store, keyspace and key.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordName<'k> {
     pub user: CacheUser,
@@ -93,35 +69,6 @@ impl Key for RecordKey {
     }
 }
 
-/// A value as it was found in a table.
-pub(crate) struct CachedRecord {
-    pub seq: Seq,
-    key_len: u32,
-    /// Key and value.
-    bytes: Box<[u8]>,
-}
-
-impl CachedRecord {
-    fn of(key: &[u8], hit: &Hit) -> CachedRecord {
-        let bytes = [key, hit.value()].concat().into_boxed_slice();
-        CachedRecord { seq: hit.seq, key_len: key.len() as u32, bytes }
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_len as usize]
-    }
-
-    /// As it is stored.
-    pub(crate) fn value(&self) -> &[u8] {
-        &self.bytes[self.key_len as usize..]
-    }
-
-    /// Bytes of heap that it takes.
-    fn charge(&self) -> u64 {
-        (self.bytes.len() + size_of::<Self>() + 2 * size_of::<usize>()) as u64
-    }
-}
-
 /// How many records came, and how many were dropped.
 #[derive(Default)]
 pub(super) struct RecordCounters {
@@ -130,15 +77,15 @@ pub(super) struct RecordCounters {
 }
 
 /// The records of all stores that share a block cache.
-pub(super) struct Records {
+pub(super) struct CachedRecords {
     pub cached: Cache<RecordKey, CachedRecord>,
     pub counters: RecordCounters,
 }
 
-impl Records {
+impl CachedRecords {
     /// None may come yet.
-    pub(super) fn new() -> Records {
-        Records { cached: Cache::new(0), counters: RecordCounters::default() }
+    pub(super) fn new() -> CachedRecords {
+        CachedRecords { cached: Cache::new(0), counters: RecordCounters::default() }
     }
 
     /// Whether there may be any record.
@@ -244,7 +191,7 @@ impl StoreCache {
     #[inline]
     pub(crate) fn takes_record(&self, key: &[u8], hit: &Hit, found: FoundIn) -> bool {
         self.takes_records.load(Ordering::Relaxed)
-            && Records::take(key, hit)
+            && CachedRecords::take(key, hit)
             && self.cache.has_been_full()
             && (found == FoundIn::File || turn())
     }

@@ -3,6 +3,7 @@
 pub(crate) mod holders;
 pub(crate) mod lost;
 pub(crate) mod plugged;
+pub(crate) mod record_gate;
 pub(crate) mod siting;
 pub(crate) mod subrange;
 pub(crate) mod usage;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Result, Seq};
 
-use crate::cache::records::RecordGate;
+use crate::keyspace::record_gate::RecordGate;
 use crate::keyspace::write_head::WriteHead;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;

@@ -99,7 +99,7 @@ pub(crate) fn view_of(space: &KeyspaceState, key: &[u8]) -> Guard<Arc<View>> {
 
 /// A record that a look-up found in the tables.
 #[derive(Clone, Copy)]
-struct FoundRecord<'r> {
+struct TableRecord<'r> {
     key: &'r [u8],
     hit: &'r Hit,
     found_in: FoundIn,
@@ -112,9 +112,9 @@ fn offer_record(
     keyspace: u32,
     view: &View,
     snapshot: Seq,
-    found: FoundRecord<'_>,
+    found: TableRecord<'_>,
 ) {
-    let FoundRecord { key, hit, found_in } = found;
+    let TableRecord { key, hit, found_in } = found;
     if !cache.takes_record(key, hit, found_in) {
         return;
     }
@@ -297,7 +297,7 @@ impl Engine {
         let found = view.tree.get(key, snapshot, trace)?;
         if let Some(Found::Table(hit)) = &found {
             let found_in = if blocks_read() == read { FoundIn::Memory } else { FoundIn::File };
-            offer_record(cache, space.id, view, snapshot, FoundRecord { key, hit, found_in });
+            offer_record(cache, space.id, view, snapshot, TableRecord { key, hit, found_in });
         }
         Ok(found)
     }
@@ -429,7 +429,7 @@ impl Engine {
         for no in read {
             if let Some(Found::Table(hit)) = &found[no] {
                 // Which blocks were read is not known of each.
-                let found = FoundRecord { key: keys[no], hit, found_in: FoundIn::Memory };
+                let found = TableRecord { key: keys[no], hit, found_in: FoundIn::Memory };
                 offer_record(cache, space.id, view, snapshot, found);
             }
         }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use base::{PmOffset, Result, Seq};
 use sst::Block;
 
-use crate::cache::records::CachedRecord;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::level0::run::Run;
 use crate::read::get::{AsOfNow, SearchDepth};
+use crate::record::cached::CachedRecord;
 use crate::record::extent::ExtentHold;
 use crate::record::found::Found;
 use crate::record::store::{Entry, Media};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Result, Seq};
 use sst::{EntryKind, Hit};
 
-use crate::cache::records::CachedRecord;
+use crate::record::cached::CachedRecord;
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::ttl::{NamedKey, Now, Timed, judge, value_of};

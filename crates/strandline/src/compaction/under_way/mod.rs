@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use base::{Error, Result};
 
-use crate::cache::records::ClosedGate;
 use crate::compaction::merge::engine::MergeTask;
 use crate::compaction::policy::collection::RewrittenValues;
 use crate::compaction::under_way::figures::CompactionFigures;
@@ -24,6 +23,7 @@ use crate::hooks::events::job::ToldJob;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{CompactionBegun, CompactionOutput, CompactionReason};
 use crate::keyspace::KeyspaceState;
+use crate::keyspace::record_gate::ClosedGate;
 use crate::span::{BoundsRef, KeyBounds};
 use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::memory::PmLeaving;
