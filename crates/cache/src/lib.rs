@@ -218,6 +218,11 @@ impl<K: Key, V> Cache<K, V> {
         self.charged.load(Relaxed)
     }
 
+    /// Bytes that were charged by [`Self::charge`].
+    pub fn charged_besides(&self) -> u64 {
+        self.besides.load(Relaxed)
+    }
+
     /// What a value of `bytes` bytes costs here, with the cache's own account of it.
     pub fn cost(bytes: u64) -> u64 {
         bytes + Shard::<K, V>::OVERHEAD
@@ -254,7 +259,7 @@ impl<K: Key, V> Cache<K, V> {
         self.insert_new(Offer { key, value, bytes, place, ns: 0 }, may)
     }
 
-    /// The same of a value that was missed, and brought in about `ns` nanoseconds; 0: that is not known. What values of low priority may
+    /// As [`Self::insert`], of a value that was missed, and brought in about `ns` nanoseconds; 0: that is not known. What values of low priority may
     /// have follows from these.
     pub fn insert_brought(
         &self,

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use base::{Error, ErrorKind, Result};
 use pmem::{Journal, PmDevice, Probe, Region, Storage, VolatileFile};
 
-use crate::options::MemorySource;
+use crate::options::{MemorySource, Options};
+
+/// Bytes of a file that shows whether files can be made and mapped.
+const PROBE: u64 = 64 << 10;
 
 /// Where an option puts what is in DRAM otherwise.
 #[derive(Clone)]
@@ -28,10 +31,22 @@ impl VolatilePlace {
         Some(VolatilePlace { option, dir: dir.clone(), device: device.cloned() })
     }
 
+    /// Refuses places where nothing can be, before a store is made.
+    ///
+    /// # Errors
+    /// As [`Self::region`].
+    pub fn check_all(options: &Options) -> Result<()> {
+        let places = [
+            VolatilePlace::of("memtable_memory", &options.memtable_memory, None),
+            VolatilePlace::of("block_cache_memory", &options.block_cache_memory, None),
+        ];
+        places.iter().flatten().try_for_each(|place| place.region(PROBE).map(drop))
+    }
+
     /// `len` bytes there.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument`: there is no such directory, or it is not in memory. `NoSpace`: it has less. `ReadOnly`, `Io`: no
+    /// `InvalidArgument`: there is no such directory, or it is not in memory. `NoSpace`: it has less. `ReadOnly`, `Io`: no
     /// file can be made or mapped there. All name the option.
     pub fn region(&self, len: u64) -> Result<Region> {
         let map = |file: VolatileFile| file.map(self.device.as_ref());
@@ -62,6 +77,13 @@ impl VolatilePlace {
 
     fn named(&self, error: Error) -> Error {
         let text = format!("{}={}: {}", self.option, self.dir.display(), error.context());
-        Error::new(error.kind(), "open", text).with_source(error)
+        let kind = match error.kind() {
+            // The store is not what is missing.
+            ErrorKind::NotFound => ErrorKind::InvalidArgument,
+            kind => kind,
+        };
+        let named = Error::new(kind, "open", text);
+        // All others have said what there is to say.
+        if error.kind() == ErrorKind::Io { named.with_source(error) } else { named }
     }
 }

@@ -101,6 +101,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("zone", &[Db, Engine]),
     ("check", &[Db, Engine]),
     ("explain", &[Db, Engine, Keyspace, Form]),
+    ("set-option", &[Db, Quiet]),
     ("keyspace", &[Db, Engine, Quiet]),
     ("reproduce", &[]),
     ("advise", &[Models]),

@@ -232,6 +232,12 @@ impl Block {
         self.view()
     }
 
+    /// A part of them; empty if it is not within.
+    pub fn part(&self, range: Range<usize>) -> &[u8] {
+        self.touch(range.clone());
+        self.view().get(range).unwrap_or_default()
+    }
+
     /// Bytes of heap that it holds.
     pub fn charge(&self) -> usize {
         self.own

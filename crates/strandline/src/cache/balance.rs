@@ -5,8 +5,8 @@
 //! time, as in ARC (Megiddo and Modha, FAST 2003), whose two lists hold pages of one size. A record counts only if its block had to be
 //! read: else nothing would have been saved.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use cache::Insert;
 
@@ -14,12 +14,14 @@ use super::BlockCache;
 
 /// One part of so many is a step, and twice that the least that records have.
 const STEPS: u64 = 64;
+/// Bytes of a step at most: a reader makes room for it.
+const STEP_MAX: u64 = 4 << 20;
 /// The one that gets more is ahead of the other by this much, in percent: the counts are small.
 const AHEAD: u64 = 110;
 /// Records have at most so many eighths of what tables do not hold.
 const RECORDS_MAX: u64 = 7;
-/// Blocks that are read between two steps: one for so many bytes of the budget, but no fewer than that.
-const BYTES_FOR_READ: u64 = 16 << 10;
+/// Blocks that are read between two steps: one for so many bytes of the step, but no fewer than that.
+const BYTES_FOR_READ: u64 = 256;
 const READS_MIN: u64 = 1000;
 
 /// What is read from files, and what of it would have been here.
@@ -60,11 +62,20 @@ impl Division {
         self.budget.saturating_sub(self.held) / 8 * RECORDS_MAX
     }
 
+    /// Bytes of a step.
+    fn step(budget: u64) -> u64 {
+        (budget / STEPS).min(STEP_MAX)
+    }
+
     /// What records get next, after so much came back.
     fn next(self, back: CameBack) -> u64 {
-        let blocks = u128::from(back.blocks * self.records.max(1));
-        let records = u128::from(back.records * (self.budget - self.records).max(1));
-        let step = self.budget / STEPS;
+        if self.records == 0 {
+            return 0;
+        }
+        let for_blocks = self.budget.saturating_sub(self.records).max(1);
+        let blocks = u128::from(back.blocks) * u128::from(self.records);
+        let records = u128::from(back.records) * u128::from(for_blocks);
+        let step = Division::step(self.budget);
         let next = if records * 100 > blocks * u128::from(AHEAD) {
             self.records + step
         } else if blocks * 100 > records * u128::from(AHEAD) {
@@ -77,13 +88,17 @@ impl Division {
 }
 
 impl Balance {
-    /// A block was read and offered; whether it is time for a step.
-    pub(super) fn note_block(&self, outcome: Insert, budget: u64) -> bool {
+    /// A block is read; whether it is time for a step.
+    pub(super) fn note_read(&self, budget: u64) -> bool {
+        let every = (Division::step(budget) / BYTES_FOR_READ).max(READS_MIN);
+        (self.reads.fetch_add(1, Relaxed) + 1).is_multiple_of(every)
+    }
+
+    /// A block that was read was offered.
+    pub(super) fn note_block(&self, outcome: Insert) {
         if outcome == Insert::Returned {
             self.blocks.fetch_add(1, Relaxed);
         }
-        let every = (budget / BYTES_FOR_READ).max(READS_MIN);
-        (self.reads.fetch_add(1, Relaxed) + 1).is_multiple_of(every)
     }
 
     /// A record whose block was read was offered.
@@ -93,24 +108,30 @@ impl Balance {
         }
     }
 
-    /// A step: what records get now; `None` while another thread makes one.
-    pub(super) fn step(&self, division: Division) -> Option<u64> {
-        let mut before = self.before.try_lock().ok()?;
+    /// A step: what records get now.
+    pub(super) fn step(&self, division: Division) -> u64 {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let now = |count: &AtomicU64, before: u64| before / 2 + count.swap(0, Relaxed);
         let blocks = now(&self.blocks, before.blocks);
         let records = now(&self.records, before.records);
         *before = CameBack { blocks, records };
-        Some(division.next(*before))
+        division.next(*before)
     }
 }
 
 impl BlockCache {
+    /// The least budget that leaves room beside what tables hold, and what leads to persistent memory below: neither makes room.
+    pub(crate) fn budget_min(&self) -> u64 {
+        2 * self.blocks.charged_besides()
+    }
+
     /// Changes it; records keep their part.
     pub(crate) fn set_budget(&self, bytes: u64) {
-        let before = self.budget.swap(bytes, Relaxed).max(1);
-        let records = u128::from(self.records.cached.budget()) * u128::from(bytes);
-        let records = (records / u128::from(before)) as u64;
-        self.divide(records.min(self.division().records_max()));
+        self.divide(|was| {
+            self.budget.store(bytes, Relaxed);
+            let records = u128::from(was.records) * u128::from(bytes);
+            (records / u128::from(was.budget.max(1))) as u64
+        });
     }
 
     pub(super) fn division(&self) -> Division {
@@ -118,15 +139,27 @@ impl BlockCache {
         Division { budget: self.budget(), held, records }
     }
 
-    /// Gives records this much of the budget, and blocks the rest.
-    pub(super) fn divide(&self, records: u64) {
+    /// Gives records as much of the budget as `next` says, as far as they may have that, and blocks the rest.
+    pub(super) fn divide(&self, next: impl FnOnce(Division) -> u64) {
+        // The budget and its division change together.
+        let _dividing = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = next(self.division());
+        let division = self.division();
+        let records = next.min(division.records_max());
         // What gets less goes first.
-        if records < self.records.cached.budget() {
+        if records < division.records {
             self.records.cached.set_budget(records);
-            self.blocks.set_budget(self.budget().saturating_sub(records));
+            self.blocks.set_budget(division.budget - records);
         } else {
-            self.blocks.set_budget(self.budget().saturating_sub(records));
+            self.blocks.set_budget(division.budget - records);
             self.records.cached.set_budget(records);
+        }
+    }
+
+    /// A block was read from a file that no other is much faster than.
+    pub(super) fn note_read(&self) {
+        if self.balance.note_read(self.budget()) && self.records.are_some() {
+            self.divide(|division| self.balance.step(division));
         }
     }
 }
@@ -139,7 +172,7 @@ mod tests {
 
     fn read(balance: &Balance, blocks: u64, records: u64) {
         for _ in 0..blocks {
-            let _time = balance.note_block(Insert::Returned, 16 * MB);
+            balance.note_block(Insert::Returned);
         }
         (0..records).for_each(|_| balance.note_record(Insert::Returned));
     }
@@ -151,22 +184,22 @@ mod tests {
         // The same number back on a thirtieth of the bytes.
         for _ in 0..8 {
             read(&balance, 100, 100);
-            let records = balance.step(division).expect("alone");
+            let records = balance.step(division);
             assert_eq!(records, division.records + MB / 4);
             division.records = records;
         }
         // Blocks have five and a half times the bytes.
         for _ in 0..8 {
             read(&balance, 550, 100);
-            let records = balance.step(division).expect("alone");
+            let records = balance.step(division);
             division.records = records;
         }
         let rest = division.records;
         read(&balance, 540, 100);
-        assert_eq!(balance.step(division), Some(rest));
+        assert_eq!(balance.step(division), rest);
         for _ in 0..80 {
             read(&balance, 1000, 0);
-            division.records = balance.step(division).expect("alone");
+            division.records = balance.step(division);
         }
         assert_eq!(division.records, MB / 2, "the least");
     }
@@ -177,7 +210,7 @@ mod tests {
         let mut division = Division { budget: 16 * MB, held: 8 * MB, records: MB / 2 };
         for _ in 0..100 {
             read(&balance, 0, 10);
-            division.records = balance.step(division).expect("alone");
+            division.records = balance.step(division);
         }
         assert_eq!(division.records, 7 * MB);
     }
@@ -185,9 +218,9 @@ mod tests {
     #[test]
     fn a_step_comes_with_every_so_many_reads() {
         let balance = Balance::default();
-        let steps = (0..5000).filter(|_| balance.note_block(Insert::Kept, 64 * MB)).count();
-        assert_eq!(steps, 1, "64 MB / 16 KB");
+        let steps = (0..5000).filter(|_| balance.note_read(64 * MB)).count();
+        assert_eq!(steps, 1, "of 1 MB");
         let balance = Balance::default();
-        assert_eq!((0..5000).filter(|_| balance.note_block(Insert::Kept, MB)).count(), 5);
+        assert_eq!((0..5000).filter(|_| balance.note_read(MB)).count(), 5);
     }
 }

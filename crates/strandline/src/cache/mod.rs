@@ -20,7 +20,7 @@ mod store;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use base::checksum::mix;
 use cache::{Asked, Cache, Insert, Key, Place, Shelf, Victim};
@@ -93,6 +93,7 @@ pub(crate) struct BlockCache {
     budget: AtomicU64,
     records: CachedRecords,
     balance: Balance,
+    dividing: Mutex<()>,
 }
 
 /// What is charged for something that stands with its table, for as long as this is there.
@@ -140,9 +141,9 @@ pub struct CacheFigures {
     pub record_hits: u64,
     /// Look-ups of a record that did not.
     pub record_misses: u64,
-    /// CachedRecords put in.
+    /// Records put in.
     pub record_inserts: u64,
-    /// CachedRecords dropped because newer ones, or range deletions, came to the tables.
+    /// Records dropped because newer ones, or range deletions, came to the tables.
     pub records_dropped: u64,
     /// Of the bytes that it takes, those of blocks of low priority: they are on devices much faster than the slowest of their store.
     pub low: u64,
@@ -180,6 +181,7 @@ impl BlockCache {
             budget: AtomicU64::new(budget),
             records: CachedRecords::new(),
             balance: Balance::default(),
+            dividing: Mutex::default(),
         }
     }
 
@@ -249,10 +251,7 @@ impl BlockCache {
     /// Takes in a block that was read from its file in about `ns` nanoseconds, if there is room for it; else it makes room at once.
     fn keep_read(&self, key: BlockKey, role: Role, block: Block, ns: u64) -> Arc<Block> {
         let (block, outcome) = self.keep_at(key, place_of(role), block, ns);
-        if self.balance.note_block(outcome, self.budget()) && self.records.are_some() {
-            let records = self.balance.step(self.division());
-            records.into_iter().for_each(|records| self.divide(records));
-        }
+        self.balance.note_block(outcome);
         block
     }
 
@@ -280,7 +279,7 @@ impl BlockCache {
 
     fn keep_at(&self, key: BlockKey, place: Place, block: Block, ns: u64) -> (Arc<Block>, Insert) {
         let (block, elsewhere) = match &self.memory {
-            Some(memory) if place != Place::Main => {
+            Some(memory) => {
                 let len = block.bytes().len();
                 let Some(free) = self.place_in(memory, len) else {
                     self.counters.refused.fetch_add(1, Relaxed);
@@ -288,7 +287,7 @@ impl BlockCache {
                 };
                 (free.fill(block), BlockMemory::cost(len))
             }
-            _ => (block, 0),
+            None => (block, 0),
         };
         let bytes = block.charge() as u64 + elsewhere;
         let (block, outcome) = self.blocks.insert_brought(key, Arc::new(block), bytes, place, ns);
@@ -341,7 +340,7 @@ impl BlockCache {
         let held = self.held.fetch_add(len, Relaxed) + len;
         let division = self.division();
         if held <= most && division.records > division.records_max() {
-            self.divide(division.records_max());
+            self.divide(|division| division.records);
         }
         if held <= most && self.blocks.charge(len) {
             return Some(Hold { len, cache: Arc::clone(self) });

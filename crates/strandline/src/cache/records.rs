@@ -1,4 +1,4 @@
-//! CachedRecords of tables in DRAM, beside blocks and under the same budget. A block is kept for all of its keys; where few of them are hot,
+//! Records of tables in DRAM, beside blocks and under the same budget. A block is kept for all of its keys; where few of them are hot,
 //! their records alone take a small part of its bytes.
 //!
 //! A record here is the newest version of its key in the tables of its keyspace:
@@ -16,7 +16,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::Seq;
 use base::checksum::{key_hash, mix};
@@ -80,18 +80,24 @@ pub(super) struct RecordCounters {
 pub(super) struct CachedRecords {
     pub cached: Cache<RecordKey, CachedRecord>,
     pub counters: RecordCounters,
+    /// One was offered.
+    are_some: AtomicBool,
 }
 
 impl CachedRecords {
     /// None may come yet.
     pub(super) fn new() -> CachedRecords {
-        CachedRecords { cached: Cache::new(0), counters: RecordCounters::default() }
+        CachedRecords {
+            cached: Cache::new(0),
+            counters: RecordCounters::default(),
+            are_some: AtomicBool::new(false),
+        }
     }
 
     /// Whether there may be any record.
     #[inline]
     pub(super) fn are_some(&self) -> bool {
-        self.counters.inserts.load(Ordering::SeqCst) > 0
+        self.are_some.load(Ordering::SeqCst)
     }
 
     /// The version of a key, if it is here and its number is not above `snapshot` (I-RECORD-1).
@@ -109,17 +115,19 @@ impl CachedRecords {
     }
 
     /// Takes a record in if `may` says yes (I-RECORD-3).
-    pub(super) fn insert(
-        &self,
-        name: RecordName<'_>,
-        hit: &Hit,
-        may: impl FnOnce() -> bool,
-    ) -> Insert {
+    pub(super) fn insert(&self, name: RecordName<'_>, hit: &Hit, may: impl Fn() -> bool) -> Insert {
+        // Asked again where it counts; most that are refused need no copy.
+        if !may() {
+            return Insert::Refused;
+        }
         let record = Arc::new(CachedRecord::of(name.key, hit));
         let bytes = record.charge();
-        // In one order with the gate: a compaction that closed it and then finds no record here need not look for any.
-        self.counters.inserts.fetch_add(1, Ordering::SeqCst);
+        // In one order with the gate: a compaction that closed it and then finds that there are none need not look for any.
+        self.are_some.store(true, Ordering::SeqCst);
         let (_, outcome) = self.cached.insert_if(name.key(), record, bytes, Place::Probation, may);
+        if matches!(outcome, Insert::Kept | Insert::Returned) {
+            self.counters.inserts.fetch_add(1, Ordering::Relaxed);
+        }
         outcome
     }
 
@@ -156,10 +164,13 @@ impl BlockCache {
         name: RecordName<'_>,
         hit: &Hit,
         found: FoundIn,
-        may: impl FnOnce() -> bool,
+        may: impl Fn() -> bool,
     ) {
         if self.records.cached.budget() == 0 {
-            self.divide(Division::records_min(self.budget()).min(self.division().records_max()));
+            if self.division().records_max() == 0 {
+                return;
+            }
+            self.divide(|division| division.records.max(Division::records_min(division.budget)));
         }
         let outcome = self.records.insert(name, hit, may);
         if found == FoundIn::File {
@@ -203,7 +214,7 @@ impl StoreCache {
         key: &[u8],
         hit: &Hit,
         found: FoundIn,
-        may: impl FnOnce() -> bool,
+        may: impl Fn() -> bool,
     ) {
         self.cache.offer_record(self.name(keyspace, key), hit, found, may);
     }

@@ -57,7 +57,7 @@ thread_local! {
     static BLOCKS_READ: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Blocks that this thread has read from files.
+/// Blocks that this thread has read from files, but for data of fast devices.
 #[inline]
 pub(crate) fn blocks_read() -> u64 {
     BLOCKS_READ.get()
@@ -101,6 +101,11 @@ impl StoreCache {
     /// Whether records come beside blocks from now on.
     pub(crate) fn take_records(&self, records: bool) {
         self.takes_records.store(records, Relaxed);
+    }
+
+    /// Gives blocks all of the budget: no store takes records any more.
+    pub(crate) fn forget_records(&self) {
+        self.cache.divide(|_| 0);
     }
 
     /// The same, with this priority for blocks of fast devices.
@@ -224,6 +229,7 @@ impl StoreCache {
             return self.cache.keep_low(key, block, (!bypasses).then_some(from.ns));
         }
         BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
+        self.cache.note_read();
         match &self.below {
             Some(below) if !below.memory.policy().reads_to_dram(role) => {
                 below.memory.offer_read(key.table, key.offset, block.bytes());

@@ -186,7 +186,7 @@ impl Db {
     }
 
     /// Changes an option while the store is open, from its text form; it holds until the close. Flushes, merges and compactions
-    /// that have begun go on as they began. Which options change is told by [`Row::changes_while_open`](crate::Row::changes_while_open).
+    /// that have begun may go on as they began. Which options change is told by [`Row::changes_while_open`](crate::Row::changes_while_open).
     ///
     /// # Errors
     /// `InvalidArgument` for an option that is not known or holds from an open to the close, and for what is no value of it;

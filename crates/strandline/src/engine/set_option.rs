@@ -16,7 +16,7 @@ impl Engine {
         self.options.load()
     }
 
-    /// Changes an option until the store is closed. Flushes, merges and compactions that have begun go on as they began.
+    /// Changes an option until the store is closed. Flushes, merges and compactions that have begun may go on as they began.
     ///
     /// # Errors
     /// `InvalidArgument` for what is no option, or no value of it, or changes with the next open only.
@@ -48,12 +48,26 @@ impl Engine {
                  it with block_cache={text}"
             ));
         }
+        if let Some(tables) = self.tables.as_ref().filter(|_| name == "block_cache")
+            && next.block_cache_bytes() < tables.cache.cache.budget_min()
+        {
+            let least = tables.cache.cache.budget_min();
+            return refused(format!(
+                "block_cache={text}: indexes and filters of open tables, and what leads to pm_cache, take half of {least} bytes, and \
+                 stay; give it {least} at least, or open the store again"
+            ));
+        }
         check(&next)?;
         // New tables and what is picked look at the options; these have it in their own hands.
         if let Some(tables) = &self.tables {
             match name {
                 "block_cache" => tables.cache.cache.set_budget(next.block_cache_bytes()),
-                "cache_records" => tables.cache.take_records(next.takes_records()),
+                "cache_records" => {
+                    tables.cache.take_records(next.takes_records());
+                    if !next.takes_records() && self.share.is_none() {
+                        tables.cache.forget_records();
+                    }
+                }
                 _ => {}
             }
         }

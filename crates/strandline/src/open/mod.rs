@@ -48,6 +48,7 @@ use crate::tree::names::FileName;
 use crate::tree::owner;
 use crate::tree::tables::TableDir;
 use crate::tree::tiers::{OWN, TierUse, same_file};
+use crate::volatile::VolatilePlace;
 
 pub(crate) const POOL: &str = "pool";
 pub(crate) const SST: &str = "sst";
@@ -125,6 +126,7 @@ pub(crate) fn open_at(
     access: Access,
 ) -> Result<Arc<Engine>> {
     check(&options)?;
+    VolatilePlace::check_all(&options)?;
     let means = ground.means();
     let opened = match &options.pm {
         PmSource::Heap if access == Access::Read => {

@@ -335,8 +335,8 @@ pub const TABLE: &[Row] = &[
         unit: "dram or a directory",
         default: "dram",
         doc: "With records in DRAM and a log (pm=dram): where block_cache has data blocks and values. A directory as for memtable_memory: \
-              a file without a name there, as long as block_cache, which then is no part of dram_budget. Indexes and filters stay in \
-              DRAM, half of block_cache and of dram_budget at most. pm_model says how slow it is.",
+              a file without a name there, as long as block_cache, which then is no part of dram_budget. Indexes and filters of open \
+              tables stay in DRAM, half of block_cache and of dram_budget at most. pm_model says how slow it is.",
     },
     Row {
         name: "compaction_rate",
@@ -362,7 +362,7 @@ pub const TABLE: &[Row] = &[
         unit: "true or false",
         default: "false",
         doc: "Whether other processes of the same user, and root, may look at the store while it is open for writing: \
-              a socket `inspect.sock` in its directory answers strandline stats, top, lsm, pool and explain. Nothing is \
-              changed through it. On in the command. Not with pm=heap.",
+              a socket `inspect.sock` in its directory answers strandline stats, top, lsm, pool, explain and set-option. \
+              On in the command. Not with pm=heap.",
     },
 ];

@@ -45,7 +45,7 @@ impl HeldValue {
             HeldValue::Pool { media, range, .. } => {
                 media.region.bytes(range.start, (range.end - range.start) as usize)
             }
-            HeldValue::Block(block, range) => &block.bytes()[range.clone()],
+            HeldValue::Block(block, range) => block.part(range.clone()),
             HeldValue::Record(record, from) => &record.value()[*from..],
             HeldValue::Own(bytes) => bytes,
         }
@@ -114,7 +114,8 @@ impl Engine {
                 })
             }
             Found::Table(hit) | Found::TimedTable(hit) => {
-                let range = place(value, hit.block.bytes());
+                // The end of what is stored, behind the time at which it expires.
+                let range = hit.range.end - value.len()..hit.range.end;
                 Some(HeldValue::Block(Arc::clone(&hit.block), range))
             }
             Found::Cached(record) | Found::TimedCached(record) => {

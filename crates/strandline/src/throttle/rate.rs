@@ -1,8 +1,8 @@
 //! Limits what compactions write: a bucket that fills at a rate and may be overdrawn. What is owed is not waited for here: a thread
 //! may have something else to do meanwhile, perhaps for another store.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a charge adds at most.
@@ -10,22 +10,31 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A limit in bytes per second, shared by all threads that write tables.
 pub(crate) struct RateLimit {
+    bucket: Mutex<Bucket>,
+    /// Most have none, and need not look.
+    is_limited: AtomicBool,
+}
+
+struct Bucket {
     /// Bytes per second; 0: no limit.
-    rate: AtomicU64,
+    rate: u64,
     /// When everything granted so far is paid for.
-    paid: Mutex<Instant>,
+    paid: Instant,
 }
 
 impl RateLimit {
     /// A limit of `rate` bytes per second; 0: none.
     pub(crate) fn new(rate: u64) -> RateLimit {
-        RateLimit { rate: AtomicU64::new(rate), paid: Mutex::new(Instant::now()) }
+        let bucket = Bucket { rate, paid: Instant::now() };
+        RateLimit { bucket: Mutex::new(bucket), is_limited: AtomicBool::new(rate > 0) }
     }
 
     /// Changes it. What is owed is forgotten: at a low rate it may be hours.
     pub(crate) fn set(&self, rate: u64) {
-        if self.rate.swap(rate, Relaxed) != rate {
-            *self.paid.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let mut bucket = self.bucket();
+        if bucket.rate != rate {
+            *bucket = Bucket { rate, paid: Instant::now() };
+            self.is_limited.store(rate > 0, Relaxed);
         }
     }
 
@@ -40,18 +49,26 @@ impl RateLimit {
     }
 
     fn charge_at(&self, now: Instant, bytes: u64) {
-        let rate = self.rate.load(Relaxed);
-        if rate == 0 {
+        if !self.is_limited.load(Relaxed) {
             return;
         }
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = Duration::try_from_secs_f64(bytes as f64 / rate as f64).unwrap_or(LONGEST);
-        *paid = (*paid).max(now) + more.min(LONGEST);
+        let mut bucket = self.bucket();
+        if bucket.rate > 0 {
+            let seconds = bytes as f64 / bucket.rate as f64;
+            let more = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST);
+            bucket.paid = bucket.paid.max(now) + more.min(LONGEST);
+        }
     }
 
     fn owed_at(&self, now: Instant) -> Option<Duration> {
-        let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        paid.checked_duration_since(now).filter(|owed| !owed.is_zero())
+        if !self.is_limited.load(Relaxed) {
+            return None;
+        }
+        self.bucket().paid.checked_duration_since(now).filter(|owed| !owed.is_zero())
+    }
+
+    fn bucket(&self) -> MutexGuard<'_, Bucket> {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,6 +87,13 @@ mod tests {
         assert_eq!(limit.owed_at(start), Some(Duration::from_millis(750)));
         let later = start + Duration::from_secs(9);
         assert_eq!(limit.owed_at(later), None);
+        limit.charge_at(later, 1);
+        assert_eq!(limit.owed_at(later), Some(Duration::from_millis(1)));
+        limit.charge_at(later, 1 << 30);
+        limit.set(0);
+        limit.charge_at(later, 1 << 30);
+        assert_eq!(limit.owed_at(start), None, "nothing is owed without a limit");
+        limit.set(1000);
         limit.charge_at(later, 1);
         assert_eq!(limit.owed_at(later), Some(Duration::from_millis(1)));
     }

@@ -332,7 +332,7 @@ impl StoredValue {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.block.bytes().get(self.range.clone()).unwrap_or_default()
+        self.block.part(self.range.clone())
     }
 
     /// As an entry of a table with the value in it.

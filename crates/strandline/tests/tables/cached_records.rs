@@ -3,21 +3,30 @@
 //!
 //! Each schedule is run again with the rule it is about switched off, and must then fail.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::common::{Contents, TempDir, dump, external, numbered as key, small_levels as options};
 use base::planted::{self, Bug};
 use strandline::{
-    CacheFigures, CompactionFilter, Db, Decision, IngestOptions, KeyspaceOptions, ProbeSource,
-    ReadOptions, Runtime, RuntimeOptions, SsdSource,
+    CacheFigures, CompactionFilter, Db, Decision, IngestOptions, KeyspaceOptions, Level0Form,
+    ProbeSource, ReadOptions, Runtime, RuntimeOptions, SsdSource,
 };
 use testkit::Rng;
 
 type Shown = Result<(), String>;
 
+thread_local! {
+    /// The form of level 0 in which stores are opened.
+    static FORM: Cell<Level0Form> = const { Cell::new(Level0Form::GlobalIndex) };
+}
+
+const FORMS: [Level0Form; 3] = [Level0Form::GlobalIndex, Level0Form::IndexRuns, Level0Form::Sst];
+
 fn open(name: &str) -> (TempDir, Arc<Db>) {
     let dir = TempDir::new(name);
-    let db = Db::open(dir.join("store"), options().background_threads(0)).expect("open");
+    let options = options().background_threads(0).level0(FORM.get());
+    let db = Db::open(dir.join("store"), options).expect("open");
     (dir, Arc::new(db))
 }
 
@@ -37,14 +46,17 @@ fn figures(db: &Db) -> CacheFigures {
     db.properties().ssd.expect("levels").cache
 }
 
-/// The schedule shows nothing wrong, and would without the rule that `bug` breaks.
+/// The schedule shows nothing wrong in any form of level 0, and would without the rule that `bug` breaks.
 #[track_caller]
 fn needs(bug: Bug, schedule: fn() -> Shown) {
-    assert_eq!(schedule(), Ok(()));
-    planted::plant(Some(bug));
-    let without = schedule();
-    planted::plant(None);
-    assert!(without.is_err(), "the schedule does not need the rule that {bug:?} breaks");
+    for form in FORMS {
+        FORM.set(form);
+        assert_eq!(schedule(), Ok(()), "{form:?}");
+        planted::plant(Some(bug));
+        let without = schedule();
+        planted::plant(None);
+        assert!(without.is_err(), "the rule that {bug:?} breaks is idle in {form:?}");
+    }
 }
 
 /// The record that is cached is newer than a snapshot.
@@ -89,7 +101,6 @@ fn a_reader_comes_between_merge_and_view() -> Shown {
     settle(&db, "old");
     let snapshot = db.snapshot();
     db.put("key", "new").expect("put");
-    db.flush().expect("flush");
     let reader = Arc::clone(&db);
     planted::meanwhile("before the edit of a compaction", move || {
         let found =
@@ -206,6 +217,7 @@ fn churn(db: &Db, model: &mut Contents, rng: &mut Rng, file: &TempDir) {
 #[test]
 fn every_answer_is_right_through_changes_of_all_kinds() {
     for seed in 0..6 {
+        FORM.set(FORMS[seed as usize % 3]);
         let (dir, db) = open("records-model");
         let (mut model, mut rng) = (Contents::new(), Rng::new(seed));
         let mut kept = None;
@@ -308,6 +320,8 @@ fn stores_and_keyspaces_with_one_cache_see_their_own_records() {
     // A keyspace of the same name is another one.
     stores[0].drop_keyspace("other").expect("drop");
     let again = stores[0].create_keyspace("other").expect("create");
+    again.put("zzz", "in a table").expect("put");
+    stores[0].compact().expect("compact");
     assert_eq!(again.get("key").expect("get"), None);
 }
 

@@ -25,6 +25,7 @@ fn options(fast: FastBlocks) -> Options {
         .compression(Compression::None)
         .block_bytes(512)
         .block_cache(CACHE)
+        .cache_records(false)
         .fast_blocks(fast)
 }
 

@@ -173,7 +173,7 @@ fn values_fill_their_share_and_the_rest_goes_to_files() {
 #[test]
 fn they_are_read_where_they_lie() {
     let place = place();
-    let db = place.open(options());
+    let db = place.open(options().cache_records(false));
     let model = fill(&db, 600, 1);
     let (in_memory, in_files) = bytes(&db);
     assert!(in_memory > 0 && in_files == 0, "{in_files} in files");

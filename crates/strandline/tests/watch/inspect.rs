@@ -59,6 +59,9 @@ fn a_running_store_answers_what_it_knows_itself() {
         let pool = inspector.pool().expect("pool");
         assert_eq!((pool.view, pool.wear), (db.pool_view(), db.wear()));
 
+        // The first leaves a cached record, as all look-ups here do.
+        let first = db.default_keyspace().explain_get(77_u32.to_be_bytes()).expect("explain");
+        assert_eq!(first.value_bytes, Some(200));
         let there = db.default_keyspace().explain_get(77_u32.to_be_bytes()).expect("explain");
         let asked = inspector.explain_get("default", &77_u32.to_be_bytes()).expect("explain");
         let probes = |probes: &[strandline::TimedProbe]| {

@@ -118,6 +118,9 @@ fn the_block_cache_grows_and_shrinks_at_once() {
     assert!(small.charged <= MIB / 2 && small.budget == MIB / 2, "{small:?}");
     read_all(&db, 20_000, 1);
     assert!(cache(&db).charged <= MIB / 2);
+    let least = db.set_option("block_cache", "1").expect_err("tables hold more");
+    assert!(least.context().contains("at least"), "{least}");
+    assert_eq!(cache(&db).budget, MIB / 2);
     // Beyond half of dram_budget there is none, as at an open.
     db.set_option("block_cache", "1G").expect("set");
     assert_eq!(cache(&db).budget, 16 * MIB);
@@ -134,6 +137,7 @@ fn records_that_were_cached_before_are_right_when_they_count_again() {
     let hits = cache(&db).record_hits;
     assert!(hits >= 300);
     db.set_option("cache_records", "false").expect("set");
+    assert_eq!(cache(&db).record_bytes, 0);
     fill(&db, 300, 2);
     read_all(&db, 300, 2);
     assert_eq!(cache(&db).record_hits, hits);
@@ -189,7 +193,7 @@ fn options_change_beside_readers_and_writers_and_from_another_process() {
         });
         let inspector = Inspector::connect(dir.join("store")).expect("connect");
         for round in 0..60 {
-            let (cache, bits) = (["256K", "1M", "8M"][round % 3], ["0", "8", "16"][round % 3]);
+            let (cache, bits) = (["1M", "2M", "8M"][round % 3], ["0", "8", "16"][round % 3]);
             inspector.set_option("block_cache", cache).expect("set");
             db.set_option("filter_bits", bits).expect("set");
             db.set_option("cache_records", ["true", "false"][round % 2]).expect("set");
