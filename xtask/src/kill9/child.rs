@@ -128,6 +128,10 @@ impl Settings {
         if self.form != Form::Levels {
             preset.pm_tables = 0;
         }
+        if !self.form.has_log() {
+            // Only beside a log are records and blocks in memory of another kind.
+            (preset.memtable_memory, preset.block_cache_memory) = Default::default();
+        }
         let options = preset
             .pm(if self.form.has_log() { PmSource::Dram } else { PmSource::Auto })
             .wal_sync(if self.synced { WalSync::Always } else { WalSync::Never })
