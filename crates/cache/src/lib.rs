@@ -329,9 +329,9 @@ impl<K: Key, V> Cache<K, V> {
     /// The value at `position` of a shelf, if one stands there. Counted as a look-up only if it does, and used by that.
     #[inline]
     pub fn reach(&self, shelf: &Shelf<V>, position: usize) -> Option<Arc<V>> {
-        let (value, is_low) = shelf.get(position)?;
+        let (value, priority) = shelf.get(position)?;
         self.reached.add_one();
-        if is_low {
+        if priority == Priority::Low {
             self.low_reached.add_one();
         }
         Some(value)

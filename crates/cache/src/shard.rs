@@ -78,7 +78,7 @@ struct Slot<K, V> {
     /// Since it came, or since it went round.
     uses: u8,
     /// As its place says, which lies on another line.
-    is_low: bool,
+    priority: Priority,
 }
 
 struct Member<K> {
@@ -150,7 +150,7 @@ impl<K: Key, V> Shard<K, V> {
             return None;
         };
         self.asked.hits += 1;
-        self.low_hits += u64::from(slot.is_low);
+        self.low_hits += u64::from(slot.priority == Priority::Low);
         if slot.uses < USES_MAX {
             slot.uses += 1;
         }
@@ -224,8 +224,7 @@ impl<K: Key, V> Shard<K, V> {
             }
         };
         let at = self.find(key, hash);
-        let is_low = priority == Priority::Low;
-        self.slots[at] = Some(Slot { key, value, number, uses, is_low });
+        self.slots[at] = Some(Slot { key, value, number, uses, priority });
         self.len += 1;
         self.enqueue(number);
         let new = || Group { list: List::EMPTY, shelf: Weak::new() };
@@ -249,7 +248,7 @@ impl<K: Key, V> Shard<K, V> {
         let member = &mut self.members[slot.number as usize];
         if member.position.is_none() {
             member.position = Some(number);
-            shelf.put(position, Arc::clone(&slot.value), slot.is_low);
+            shelf.put(position, Arc::clone(&slot.value), slot.priority);
         }
     }
 

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::low::Priority;
 use crate::shard::USES_MAX;
 
 /// Positions for values of one group.
@@ -21,8 +22,7 @@ struct Standing<V> {
     value: Option<Arc<V>>,
     /// Since it was put here, or since the cache looked.
     uses: u8,
-    /// It is of low priority.
-    is_low: bool,
+    priority: Priority,
 }
 
 static SHELVES: AtomicU64 = AtomicU64::new(1);
@@ -33,7 +33,7 @@ impl<V> Shelf<V> {
 
     /// Positions below `len`, all free.
     pub fn new(len: usize) -> Self {
-        let free = || Mutex::new(Standing { value: None, uses: 0, is_low: false });
+        let free = || Mutex::new(Standing { value: None, uses: 0, priority: Priority::Usual });
         Self { places: (0..len).map(|_| free()).collect(), number: SHELVES.fetch_add(1, Relaxed) }
     }
 
@@ -47,20 +47,20 @@ impl<V> Shelf<V> {
         self.places.is_empty()
     }
 
-    /// What stands at `position`, and whether that is of low priority; it is used by that.
+    /// What stands at `position`, and its priority; it is used by that.
     #[inline]
-    pub(crate) fn get(&self, position: usize) -> Option<(Arc<V>, bool)> {
+    pub(crate) fn get(&self, position: usize) -> Option<(Arc<V>, Priority)> {
         let mut place = self.place(position)?;
         let value = place.value.clone()?;
         if place.uses < USES_MAX {
             place.uses += 1;
         }
-        Some((value, place.is_low))
+        Some((value, place.priority))
     }
 
-    pub(crate) fn put(&self, position: usize, value: Arc<V>, is_low: bool) {
+    pub(crate) fn put(&self, position: usize, value: Arc<V>, priority: Priority) {
         if let Some(mut place) = self.place(position) {
-            *place = Standing { value: Some(value), uses: 0, is_low };
+            *place = Standing { value: Some(value), uses: 0, priority };
         }
     }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use strandline::CachePolicy;
 
-use super::super::intel::{DELTA, RATIO, in_turns, median, our_part, rest};
+use super::super::intel::{AT_ONCE, DELTA, RATIO, in_turns, median, our_part, rest};
 use super::super::puts::measured;
 use super::super::request::{Request, say};
 use super::{LookUps, options};
@@ -19,8 +19,6 @@ use crate::words::{length, told};
 
 const NAME: &str = "kassa";
 const SSD: &str = "nvme-tlc";
-/// The devices as fast as the host, for what is not measured.
-const AT_ONCE: &str = "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
 const MIXES: [&str; 3] = ["udb", "zippydb", "up2x"];
 const CLIENTS: u64 = 8;
 const RUNS: u32 = 3;

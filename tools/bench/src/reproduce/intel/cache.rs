@@ -7,7 +7,7 @@ use strandline::MemorySource;
 
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::devices::{DELTA, RATIO, our_part};
+use super::devices::{AT_ONCE, DELTA, RATIO, our_part};
 use super::stores::{all_found, rest, rocksdb_form};
 use super::{in_turns, median};
 use crate::bench::Bench;
@@ -16,8 +16,6 @@ use crate::words::{length, told};
 
 const NAME: &str = "intel-cache";
 const SSD: &str = "nvme-tlc";
-/// The SSD as fast as the host, for what is not measured.
-const AT_ONCE: &str = "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
 const KEY: u64 = 16;
 /// As db_bench has it where nothing is said; the deck says nothing.
 const VALUE: u64 = 100;

@@ -16,6 +16,9 @@ pub(in super::super) const DELTA: &str = "optane-100x6-delta";
 pub(in super::super) const RATIO: &str = "optane-100x6-ratio";
 /// Files in it.
 const FILES: &str = "optane-dax";
+/// The SSD as fast as the host, for what is not measured.
+pub(in super::super) const AT_ONCE: &str =
+    "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
 /// Bytes of files that are read at random, of a read, and how many reads there are.
 const SPAN: usize = 64 << 20;
 const BLOCK: usize = 4096;

@@ -10,7 +10,7 @@ mod values;
 mod wal;
 
 pub(super) use cache::run as cache;
-pub(super) use devices::{DELTA, RATIO, our_part};
+pub(super) use devices::{AT_ONCE, DELTA, RATIO, our_part};
 pub(super) use fine_reads::run as fine_reads;
 pub(super) use paths::run as paths;
 pub(super) use priority::run as priority;

@@ -13,7 +13,7 @@ use strandline::{Placement, SsdModel, TierSource, TierSpec};
 
 use super::super::puts::measured;
 use super::super::request::{Request, say};
-use super::devices::{Cores, DELTA, RATIO, host_read, our_part, pm_files};
+use super::devices::{AT_ONCE, Cores, DELTA, RATIO, host_read, our_part, pm_files};
 use super::stores::{all_found, p99_us, rest, rocksdb_form};
 use super::{in_turns, median};
 use crate::bench::Bench;
@@ -22,8 +22,6 @@ use crate::words::{length, told};
 
 const NAME: &str = "intel-paths";
 const SSD: &str = "nvme-tlc";
-/// The SSD as fast as the host, for what is not measured.
-const AT_ONCE: &str = "nvme-tlc,read=0us,write=0us,read_bandwidth=0,write_bandwidth=0,read_iops=0";
 const KEY: u64 = 16;
 /// The deck does not say. With these its 76,132 writes a second would load such an SSD if each was written some 25 times.
 const VALUE: u64 = 512;
