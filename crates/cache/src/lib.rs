@@ -21,6 +21,7 @@
 //!
 //! - `shard.rs`: values by key, their queues and groups, behind one lock.
 //! - `shelf.rs`: values by position, each behind a lock of its own.
+//! - `packed.rs`: small values, copied into pages.
 //! - `located.rs`: where values lie that this crate does not hold.
 //! - `chain.rs`: lists whose members have numbers.
 //! - `class.rs`: the two queues of each priority.
@@ -35,6 +36,7 @@ mod class;
 mod ghosts;
 mod located;
 mod low;
+mod packed;
 mod shard;
 mod shelf;
 mod striped;
@@ -45,6 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use located::{Directory, DirectorySize, Located, Location};
 use low::{LowShare, Priority};
+pub use packed::{PAGE_BYTES, Packed, PageBytes, PageMemory};
 use shard::{Evicted, Newcomer, Shard};
 pub use shelf::Shelf;
 use striped::StripedCount;
@@ -243,20 +246,7 @@ impl<K: Key, V> Cache<K, V> {
 
     /// Takes in the value of `key`, of `bytes` bytes. What is returned is the value that counts now.
     pub fn insert(&self, key: K, value: Arc<V>, bytes: u64, place: Place) -> (Arc<V>, Insert) {
-        self.insert_new(Offer { key, value, bytes, place, ns: 0 }, || true)
-    }
-
-    /// The same, refused unless `may` says yes. It is asked under the lock under which [`Self::remove`] looks for the key: what `remove`
-    /// does not find was not allowed yet.
-    pub fn insert_if(
-        &self,
-        key: K,
-        value: Arc<V>,
-        bytes: u64,
-        place: Place,
-        may: impl FnOnce() -> bool,
-    ) -> (Arc<V>, Insert) {
-        self.insert_new(Offer { key, value, bytes, place, ns: 0 }, may)
+        self.insert_new(Offer { key, value, bytes, place, ns: 0 })
     }
 
     /// As [`Self::insert`], of a value that was missed, and brought in about `ns` nanoseconds; 0: that is not known. What values of low priority may
@@ -269,10 +259,10 @@ impl<K: Key, V> Cache<K, V> {
         place: Place,
         ns: u64,
     ) -> (Arc<V>, Insert) {
-        self.insert_new(Offer { key, value, bytes, place, ns }, || true)
+        self.insert_new(Offer { key, value, bytes, place, ns })
     }
 
-    fn insert_new(&self, offer: Offer<K, V>, may: impl FnOnce() -> bool) -> (Arc<V>, Insert) {
+    fn insert_new(&self, offer: Offer<K, V>) -> (Arc<V>, Insert) {
         let Offer { key, value, bytes, place, ns } = offer;
         let hash = key.hash();
         if place == Place::Low && !self.has_low.load(Relaxed) {
@@ -294,10 +284,6 @@ impl<K: Key, V> Cache<K, V> {
             self.charged.fetch_sub(cost, Relaxed);
             return (other, Insert::Present);
         }
-        if !may() {
-            self.charged.fetch_sub(cost, Relaxed);
-            return (value, Insert::Refused);
-        }
         let new = Newcomer { key, hash, value: Arc::clone(&value), cost, place, ns };
         let came = shard.insert(new);
         if let Some(vote) = came.vote {
@@ -305,14 +291,6 @@ impl<K: Key, V> Cache<K, V> {
             self.low_share.count(vote, values);
         }
         (value, if came.returned { Insert::Returned } else { Insert::Kept })
-    }
-
-    /// Drops the value of `key`; `false` if it is not here.
-    pub fn remove(&self, key: K) -> bool {
-        let hash = key.hash();
-        let Some(cost) = self.shard(home(hash)).remove_key(key, hash) else { return false };
-        self.charged.fetch_sub(cost, Relaxed);
-        true
     }
 
     /// Whether less than a sixteenth of it is free.

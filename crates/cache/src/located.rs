@@ -117,17 +117,31 @@ impl<K: Key> Directory<K> {
 
     /// Whether `key` was offered before, among the last as many as there are values here. If not, it is noted.
     pub fn offer(&mut self, key: K) -> bool {
-        let known = self.offered.take(key.hash(), self.len());
+        let known = self.recall(key);
         if !known {
-            self.offered.add(key.hash());
+            self.remember(key);
         }
         known
+    }
+
+    /// Whether `key` is among the last as many as there are values here that were remembered; it is forgotten by that.
+    pub(crate) fn recall(&mut self, key: K) -> bool {
+        self.offered.take(key.hash(), self.len())
+    }
+
+    /// Remembers `key`, which is not here, for a while.
+    pub(crate) fn remember(&mut self, key: K) {
+        self.offered.add(key.hash());
     }
 
     /// The value of `key` lies at `location` from now on, wherever it lay before.
     pub fn insert(&mut self, key: K, location: Location) {
         self.remove(key);
-        let member = Located { key, location, uses: 0 };
+        self.add(Located { key, location, uses: 0 });
+    }
+
+    fn add(&mut self, member: Located<K>) {
+        let Located { key, location, .. } = member;
         let number = match self.vacant.pop() {
             Some(number) => {
                 self.members[number as usize] = member;
@@ -173,6 +187,18 @@ impl<K: Key> Directory<K> {
     pub fn leave_first(&mut self, region: u32) -> Option<Located<K>> {
         let number = self.regions.get(&region).and_then(List::first)?;
         self.remove(self.members[number as usize].key)
+    }
+
+    /// Gives back places that no value takes. It costs as much as there is here, and what was remembered is forgotten.
+    pub(crate) fn shrink(&mut self) {
+        let mut left = Directory::default();
+        let regions: Vec<u32> = self.regions.keys().copied().collect();
+        for region in regions {
+            while let Some(located) = self.leave_first(region) {
+                left.add(located);
+            }
+        }
+        *self = left;
     }
 
     /// All values of `region` are gone.

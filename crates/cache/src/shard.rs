@@ -390,14 +390,6 @@ impl<K: Key, V> Shard<K, V> {
         None
     }
 
-    /// Drops the value of `key`, if it is here: what it cost.
-    pub(crate) fn remove_key(&mut self, key: K, hash: u64) -> Option<u64> {
-        if self.len == 0 {
-            return None;
-        }
-        self.remove(self.find(key, hash)).map(|(_, cost)| cost)
-    }
-
     /// Drops all values of `group`.
     pub(crate) fn purge(&mut self, group: K::Group) -> Gone {
         let mut gone = Gone::default();

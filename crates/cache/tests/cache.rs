@@ -277,21 +277,6 @@ fn where_all_is_held_nothing_new_is_kept() {
 }
 
 #[test]
-fn what_is_removed_is_gone_and_what_may_not_come_stays_away() {
-    let cache = with_room_for(100);
-    (0..50).for_each(|page| assert!(!ask(&cache, page)));
-    let before = cache.charged();
-    assert!(cache.remove(Page(7)) && !cache.remove(Page(7)) && !cache.contains(Page(7)));
-    assert_eq!(before - cache.charged(), Cache::<Page, u64>::cost(1000));
-    let offer = |may: bool| cache.insert_if(Page(7), Arc::new(7), 1000, Place::Probation, || may).1;
-    assert_eq!(offer(false), Insert::Refused);
-    assert!(!cache.contains(Page(7)) && cache.charged() < before);
-    assert_eq!(offer(true), Insert::Kept);
-    assert_eq!((offer(true), offer(false)), (Insert::Present, Insert::Present));
-    assert_eq!((cache.charged(), cache.len()), (before, 50));
-}
-
-#[test]
 fn a_smaller_budget_makes_room_at_once_and_what_comes_back_is_told() {
     let cache = with_room_for(200);
     (0..200).for_each(|page| assert!(!ask(&cache, page)));

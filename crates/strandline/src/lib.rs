@@ -110,6 +110,7 @@ pub use hooks::{
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
 pub use machine::{ChosenBy, MachineMemory, PmChoice};
 pub use observe::basis::Basis;
+pub use observe::dram::DramUse;
 pub use observe::pages::MemoryPages;
 pub use observe::places::{HeldBytes, MemoryPlaces};
 pub use observe::properties::{

@@ -8,6 +8,9 @@ use bytes::Bytes;
 
 use super::Block;
 
+/// Bytes of heap beside the owner of bytes: its count, and what drops it.
+const OWNER: usize = 2 * size_of::<usize>();
+
 /// Entries no further apart are read in one go: they share lines, or the block of the media that brings the next ones along.
 const IN_ONE_GO: usize = 256;
 
@@ -79,7 +82,7 @@ impl Block {
         let copy = Bytes::from_owner(copy);
         debug_assert_eq!(copy, self.bytes, "another block");
         let slow = memory.map(|(memory, at)| Box::new(SlowPlace { memory, at }));
-        Block { bytes: copy, own: 0, slow, ..self }
+        Block { bytes: copy, own: size_of::<T>() + OWNER, slow, ..self }
     }
 
     /// The block's bytes, for one that tells itself what of them is read, or reads none.

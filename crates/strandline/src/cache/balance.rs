@@ -129,6 +129,7 @@ impl BlockCache {
     pub(crate) fn set_budget(&self, bytes: u64) {
         self.divide(|was| {
             self.budget.store(bytes, Relaxed);
+            self.memory.fit(bytes);
             let records = u128::from(was.records) * u128::from(bytes);
             (records / u128::from(was.budget.max(1))) as u64
         });

@@ -1,6 +1,7 @@
 //! Which parts of a memory are free: the shortest that fits is taken, and what becomes free joins its neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// The free parts of a memory. Places and lengths are in units of the caller.
 pub(super) struct FreeSpace {
@@ -30,10 +31,10 @@ impl FreeSpace {
         Some(at)
     }
 
-    /// Gives back what was taken at `at`.
-    pub fn give(&mut self, at: u64, len: u64) {
+    /// Gives back what was taken at `at`; returns the free part that it is in then.
+    pub fn give(&mut self, at: u64, len: u64) -> Range<u64> {
         if len == 0 {
-            return;
+            return at..at;
         }
         self.free += len;
         let (mut start, mut end) = (at, at + len);
@@ -47,6 +48,17 @@ impl FreeSpace {
             end += len;
         }
         self.insert(start, end - start);
+        start..end
+    }
+
+    /// Units of the longest free part.
+    pub fn longest(&self) -> u64 {
+        self.by_len.last().map_or(0, |(len, _)| *len)
+    }
+
+    /// Where each free part begins, and its length.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.by_place.iter().map(|(at, len)| (*at, *len))
     }
 
     /// Units that are free.
@@ -99,7 +111,9 @@ mod tests {
             assert_eq!(space.free(), LEN - taken);
         }
         assert!(refused > 0 && held.len() > 10);
-        held.drain(..).for_each(|(at, len)| space.give(at, len));
+        for (at, len) in held.drain(..) {
+            space.give(at, len);
+        }
         assert_eq!((space.free(), space.take(LEN)), (LEN, Some(0)));
         assert_eq!(space.take(1), None);
     }

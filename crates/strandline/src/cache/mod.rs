@@ -81,9 +81,9 @@ struct CachesBelow {
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, Block>,
     below: Arc<CachesBelow>,
-    /// Where data blocks and values lie, if not in DRAM.
-    memory: Option<Arc<BlockMemory>>,
-    /// Bytes that tables may hold where that is so: they are in DRAM.
+    /// Where data blocks and values lie, and the pages of records.
+    memory: Arc<BlockMemory>,
+    /// Bytes that tables may hold where that is not in DRAM: they are.
     held_most: u64,
     /// Bytes of blocks that stand with their tables.
     held: AtomicU64,
@@ -166,29 +166,32 @@ impl CacheFigures {
 }
 
 impl BlockCache {
-    /// An empty cache of at most `budget` bytes.
+    /// An empty cache of at most `budget` bytes, in DRAM.
     pub(crate) fn new(budget: u64) -> BlockCache {
+        BlockCache::with(BlockMemory::dram(budget), budget, budget / 2)
+    }
+
+    /// The same with data blocks and values in volatile memory; tables hold no more than `held_most` bytes, which are in DRAM.
+    pub(crate) fn in_memory(memory: BlockMemory, budget: u64, held_most: u64) -> BlockCache {
+        BlockCache::with(memory, budget, held_most.min(budget / 2))
+    }
+
+    fn with(memory: BlockMemory, budget: u64, held_most: u64) -> BlockCache {
         let below = Arc::<CachesBelow>::default();
-        let caches = Arc::clone(&below);
+        let (caches, memory) = (Arc::clone(&below), Arc::new(memory));
         BlockCache {
             blocks: Cache::new(budget).with_victims(move |victim| send(&caches, &victim)),
             below,
-            memory: None,
-            held_most: budget / 2,
+            records: CachedRecords::new(&memory, budget),
+            memory,
+            held_most,
             held: AtomicU64::new(0),
             users: AtomicU32::new(0),
             counters: Counters::default(),
             budget: AtomicU64::new(budget),
-            records: CachedRecords::new(),
             balance: Balance::default(),
             dividing: Mutex::default(),
         }
-    }
-
-    /// The same with data blocks and values in `memory`; tables hold no more than `held_most` bytes, which are in DRAM.
-    pub(crate) fn in_memory(self, memory: BlockMemory, held_most: u64) -> BlockCache {
-        let held_most = self.held_most.min(held_most);
-        BlockCache { memory: Some(Arc::new(memory)), held_most, ..self }
     }
 
     pub(crate) fn budget(&self) -> u64 {
@@ -197,17 +200,21 @@ impl BlockCache {
 
     /// Bytes of DRAM that it may take.
     pub(crate) fn dram_budget(&self) -> u64 {
-        if self.memory.is_some() { self.held_most } else { self.budget() }
+        if self.is_volatile() { self.held_most } else { self.budget() }
     }
 
     /// Bytes that tables may hold.
     fn held_most(&self) -> u64 {
-        if self.memory.is_some() { self.held_most } else { self.budget() / 2 }
+        if self.is_volatile() { self.held_most } else { self.budget() / 2 }
     }
 
-    /// Where data blocks and values lie, if not in DRAM.
-    pub(crate) fn memory(&self) -> Option<&Arc<BlockMemory>> {
-        self.memory.as_ref()
+    fn is_volatile(&self) -> bool {
+        self.memory.dir().is_some()
+    }
+
+    /// Where data blocks and values lie.
+    pub(crate) fn memory(&self) -> &BlockMemory {
+        &self.memory
     }
 
     fn take_user(&self) -> CacheUser {
@@ -220,6 +227,11 @@ impl BlockCache {
         self.below.are_some.store(true, Relaxed);
         below.retain(|_, memory| memory.strong_count() > 0);
         below.insert(user, Arc::downgrade(memory));
+    }
+
+    /// Bytes of what is held elsewhere.
+    pub(crate) fn charged_besides(&self) -> u64 {
+        self.blocks.charged_besides()
     }
 
     /// Charges `bytes` of what is held elsewhere; `false` if there is no room.
@@ -278,14 +290,12 @@ impl BlockCache {
     }
 
     fn keep_at(&self, key: BlockKey, place: Place, block: Block, ns: u64) -> (Arc<Block>, Insert) {
-        let (block, elsewhere) = match &self.memory {
-            Some(memory) => {
-                let len = block.bytes().len();
-                let Some(free) = self.place_in(memory, len) else {
-                    self.counters.refused.fetch_add(1, Relaxed);
-                    return (Arc::new(block), Insert::Refused);
-                };
-                (free.fill(block), BlockMemory::cost(len))
+        let len = block.bytes().len();
+        let (block, elsewhere) = match self.place_for(len) {
+            Some(free) => (free.fill(block), BlockMemory::cost(len)),
+            None if self.is_volatile() => {
+                self.counters.refused.fetch_add(1, Relaxed);
+                return (Arc::new(block), Insert::Refused);
             }
             None => (block, 0),
         };
@@ -302,15 +312,34 @@ impl BlockCache {
         (block, outcome)
     }
 
-    /// A place for `len` bytes in the memory of blocks. Where no free part is as long, some blocks leave, once.
-    fn place_in(&self, memory: &Arc<BlockMemory>, len: usize) -> Option<PlacedBytes> {
+    /// A place for `len` bytes in the memory of blocks. Where no free piece is as long there is more memory, as far as the budget goes, or
+    /// else some blocks leave, once. None: it belongs on the heap, or is to be there, since free pieces are scattered.
+    fn place_for(&self, len: usize) -> Option<PlacedBytes> {
+        let memory = &self.memory;
+        if !memory.is_for(len) {
+            return None;
+        }
         memory.take(len).or_else(|| {
+            self.make_place(len);
+            memory.take(len)
+        })
+    }
+
+    /// Makes a place for `len` bytes, as far as it can.
+    fn make_place(&self, len: usize) {
+        if !self.grow_memory() {
             let room = ROOM_MADE * BlockMemory::cost(len);
             if self.blocks.charge(room) {
                 self.blocks.discharge(room);
             }
-            memory.take(len)
-        })
+        }
+    }
+
+    /// Takes more memory of the system, if the budget allows for it: what is not there counts, too.
+    fn grow_memory(&self) -> bool {
+        let charged = self.blocks.charged() + self.records.cached.charged();
+        let elsewhere = charged.saturating_sub(self.memory.taken());
+        self.memory.grow(self.budget().saturating_sub(elsewhere))
     }
 
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
@@ -352,6 +381,9 @@ impl BlockCache {
     fn purge(&self, user: CacheUser, table: u64) {
         let gone = self.blocks.purge((user, table));
         self.counters.purged.fetch_add(gone.values, Relaxed);
+        if gone.values > 0 {
+            self.memory.give_back();
+        }
     }
 
     pub(crate) fn figures(&self) -> CacheFigures {
@@ -361,7 +393,7 @@ impl BlockCache {
         CacheFigures {
             budget: self.budget(),
             charged: self.blocks.charged() + self.records.cached.charged(),
-            volatile: self.memory.as_ref().map_or(0, |memory| memory.taken()),
+            volatile: if self.is_volatile() { self.memory.taken() } else { 0 },
             held: self.held.load(Relaxed),
             hits,
             misses,
@@ -467,6 +499,9 @@ mod tests {
         table.get(format!("{i:08}").as_bytes(), SEQ_MAX).expect("get").expect("found")
     }
 
+    /// What a thread may have charged while it makes room for a block.
+    const AT_ONCE: u64 = (ROOM_MADE + 2) * 4608;
+
     #[test]
     fn the_budget_is_kept_by_everybody_together() {
         let cache = Arc::new(BlockCache::new(300 << 10));
@@ -479,7 +514,7 @@ mod tests {
                         let at = mix(seed, i);
                         let hit = get(&tables[(at % 3) as usize], at / 3 % KEYS);
                         assert_eq!(hit.value(), [(at % 3) as u8; 100]);
-                        assert!(cache.figures().charged <= cache.budget() + (3 << 13));
+                        assert!(cache.figures().charged <= cache.budget() + 3 * AT_ONCE);
                     }
                 });
             }

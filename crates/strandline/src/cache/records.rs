@@ -21,14 +21,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::Seq;
 use base::checksum::{key_hash, mix};
 use base::planted::{self, Bug};
-use cache::{Cache, Insert, Key, Place};
+use cache::{Insert, Key, PAGE_BYTES, Packed, PageMemory};
 use sst::{EntryKind, Hit};
 
-use super::{BlockCache, CacheUser, Division, StoreCache};
-use crate::record::cached::CachedRecord;
+use super::memory::PlacedBytes;
+use super::{BlockCache, BlockMemory, CacheUser, Division, StoreCache};
+use crate::record::cached::{CachedRecord, PackedRecord};
 
 /// Bytes of key and value at most: longer ones gain little over their blocks.
 const RECORD_MAX: usize = 1 << 10;
+/// Locks that records lie behind: one for so many bytes of the cache, but no more than that.
+const BYTES_A_SHARD: u64 = 2 << 20;
+const SHARDS_MAX: u64 = 16;
 /// Where its block was here, one record of so many comes; where it had to be read, each.
 const TAKEN_OF: u32 = 16;
 
@@ -76,19 +80,32 @@ pub(super) struct RecordCounters {
     pub dropped: AtomicU64,
 }
 
+/// Pages of records are among the blocks.
+pub(super) struct RecordPages(Arc<BlockMemory>);
+
+impl PageMemory for RecordPages {
+    type Page = PlacedBytes;
+
+    fn page(&self) -> Option<PlacedBytes> {
+        self.0.take(PAGE_BYTES)
+    }
+}
+
 /// The records of all stores that share a block cache.
 pub(super) struct CachedRecords {
-    pub cached: Cache<RecordKey, CachedRecord>,
+    pub cached: Packed<RecordKey, RecordPages>,
     pub counters: RecordCounters,
     /// One was offered.
     are_some: AtomicBool,
 }
 
 impl CachedRecords {
-    /// None may come yet.
-    pub(super) fn new() -> CachedRecords {
+    /// None may come yet. They lie in `memory`, which is of a cache of `budget` bytes.
+    pub(super) fn new(memory: &Arc<BlockMemory>, budget: u64) -> CachedRecords {
+        // Of a small cache each would have a page or two, and no order.
+        let shards = (budget / BYTES_A_SHARD).clamp(1, SHARDS_MAX) as usize;
         CachedRecords {
-            cached: Cache::new(0),
+            cached: Packed::new(RecordPages(Arc::clone(memory)), shards),
             counters: RecordCounters::default(),
             are_some: AtomicBool::new(false),
         }
@@ -102,10 +119,15 @@ impl CachedRecords {
 
     /// The version of a key, if it is here and its number is not above `snapshot` (I-RECORD-1).
     #[inline]
-    pub(super) fn find(&self, name: RecordName<'_>, snapshot: Seq) -> Option<Arc<CachedRecord>> {
-        let record = self.cached.get(name.key())?;
-        let sees = record.seq <= snapshot || planted::is(Bug::RecordOfAnyNumber);
-        (sees && record.key() == name.key).then_some(record)
+    pub(super) fn find(&self, name: RecordName<'_>, snapshot: Seq) -> Option<CachedRecord> {
+        self.cached
+            .get(name.key(), |bytes| {
+                let record = PackedRecord::of(bytes)?;
+                let sees = record.seq <= snapshot || planted::is(Bug::RecordOfAnyNumber);
+                let is_it = sees && record.key == name.key;
+                is_it.then(|| CachedRecord::of(record.seq, record.value))
+            })
+            .flatten()
     }
 
     /// Whether records such as this one come here at all (I-RECORD-5).
@@ -116,15 +138,14 @@ impl CachedRecords {
 
     /// Takes a record in if `may` says yes (I-RECORD-3).
     pub(super) fn insert(&self, name: RecordName<'_>, hit: &Hit, may: impl Fn() -> bool) -> Insert {
-        // Asked again where it counts; most that are refused need no copy.
+        // Asked again where it counts; most that are refused need no lock.
         if !may() {
             return Insert::Refused;
         }
-        let record = Arc::new(CachedRecord::of(name.key, hit));
-        let bytes = record.charge();
         // In one order with the gate: a compaction that closed it and then finds that there are none need not look for any.
         self.are_some.store(true, Ordering::SeqCst);
-        let (_, outcome) = self.cached.insert_if(name.key(), record, bytes, Place::Probation, may);
+        let head = PackedRecord::head(name.key, hit.seq);
+        let outcome = self.cached.insert_if(name.key(), &[&head, name.key, hit.value()], may);
         if matches!(outcome, Insert::Kept | Insert::Returned) {
             self.counters.inserts.fetch_add(1, Ordering::Relaxed);
         }
@@ -172,6 +193,9 @@ impl BlockCache {
             }
             self.divide(|division| division.records.max(Division::records_min(division.budget)));
         }
+        if !self.memory.has_room(PAGE_BYTES) {
+            self.make_place(PAGE_BYTES);
+        }
         let outcome = self.records.insert(name, hit, may);
         if found == FoundIn::File {
             self.balance.note_record(outcome);
@@ -191,7 +215,7 @@ impl StoreCache {
         keyspace: u32,
         key: &[u8],
         snapshot: Seq,
-    ) -> Option<Arc<CachedRecord>> {
+    ) -> Option<CachedRecord> {
         if !self.takes_records.load(Ordering::Relaxed) || !self.has_records() {
             return None;
         }

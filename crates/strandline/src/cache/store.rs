@@ -115,7 +115,7 @@ impl StoreCache {
 
     /// The same with data blocks and values in `memory`, and at most `held_most` bytes in DRAM that stand with tables.
     pub(crate) fn own_in(memory: BlockMemory, budget: u64, held_most: u64) -> StoreCache {
-        StoreCache::of(&Arc::new(BlockCache::new(budget).in_memory(memory, held_most)))
+        StoreCache::of(&Arc::new(BlockCache::in_memory(memory, budget, held_most)))
     }
 
     /// Bytes of DRAM that may lead to persistent memory below: half, as the rest is for blocks.

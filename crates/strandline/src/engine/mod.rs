@@ -189,9 +189,12 @@ impl Engine {
         match &self.share {
             Some(share) => share.budget(),
             None => {
-                let cache =
-                    self.tables.as_ref().map_or(0, |tables| tables.cache.cache.dram_budget());
-                self.options().dram_budget - cache
+                let rest = |tables: &Arc<Tables>| {
+                    let left = self.options().dram_budget - tables.cache.cache.dram_budget();
+                    // Of a budget that is hardly longer than buffers the larger part is for indexes all the same.
+                    left - tables.buffers.bytes().min(left / 4)
+                };
+                self.tables.as_ref().map_or_else(|| self.options().dram_budget, rest)
             }
         }
     }

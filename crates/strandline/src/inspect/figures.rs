@@ -13,6 +13,7 @@ use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
+use crate::observe::dram::DramUse;
 use crate::observe::pages::MemoryPages;
 use crate::observe::places::{HeldBytes, MemoryPlaces};
 use crate::observe::properties::{
@@ -27,12 +28,13 @@ use crate::tracer::TraceSummary;
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, places, ssd_device, dram_bytes,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, places, ssd_device, dram_bytes, dram,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
     MemoryPlaces { memtables, block_cache }
     HeldBytes { dir, dram, volatile }
+    DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache }
     TraceSummary { path, records, bytes, ended }
     MachineMemory { bytes, limited_by }
     PmChoice { by, found }

@@ -42,7 +42,7 @@ impl MemoryPlaces {
         let block_cache = engine.tables.as_ref().map_or_else(HeldBytes::default, |tables| {
             let (figures, memory) = (tables.cache.cache.figures(), tables.cache.cache.memory());
             HeldBytes {
-                dir: memory.map(|memory| memory.dir.clone()),
+                dir: memory.dir().map(ToOwned::to_owned),
                 dram: figures.dram(),
                 volatile: figures.volatile,
             }

@@ -17,6 +17,7 @@ use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::machine::{MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
+use crate::observe::dram::DramUse;
 use crate::observe::places::MemoryPlaces;
 use crate::options::KeyspaceOptions;
 use crate::tracer::TraceSummary;
@@ -82,9 +83,11 @@ pub struct Properties {
     pub places: MemoryPlaces,
     /// What went to and from the device of tables and log since then.
     pub ssd_device: DeviceFigures,
-    /// DRAM that indexes hold, about what merges under way have built included.
+    /// DRAM that the store holds: indexes, caches and buffers.
     pub dram_bytes: u64,
-    /// DRAM that indexes may hold.
+    /// Who holds it.
+    pub dram: DramUse,
+    /// DRAM that it may hold.
     pub dram_budget: u64,
     /// The memory that the process could use when the store was opened: a `dram_budget` that is not given follows from it.
     pub memory: MachineMemory,
@@ -343,10 +346,8 @@ impl Properties {
         let space = engine.media.pool.space();
         let keyspaces: Vec<KeyspaceProperties> =
             engine.keyspaces.all().iter().map(|space| keyspace(engine, space)).collect();
-        let held = keyspaces.iter().map(|k| k.index_dram_bytes + k.fences_dram_bytes).sum::<u64>();
+        let dram = DramUse::of(engine, &keyspaces);
         let ssd = engine.tables.as_ref().map(|tables| ssd(engine, tables));
-        let cached = ssd.as_ref().map_or(0, |ssd| ssd.cache.dram());
-        let dram_bytes = held + cached + engine.background.throttle.building();
         let (hook_failures, hook_failure) = engine.hooks.failures().so_far();
         Properties {
             basis: Basis::of(engine),
@@ -367,9 +368,10 @@ impl Properties {
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             persisted: region.stats(),
             pm_model: model_figures(engine),
-            places: MemoryPlaces::of(engine, held),
+            places: MemoryPlaces::of(engine, dram.memtables + dram.runs),
             ssd_device: engine.surroundings.device.figures(),
-            dram_bytes,
+            dram_bytes: dram.total(),
+            dram,
             dram_budget: engine.options().dram_budget,
             memory: engine.surroundings.memory.clone(),
             anonymous_bytes: anonymous_bytes(),
@@ -393,7 +395,7 @@ impl Properties {
 /// there.
 pub(crate) fn model_figures(engine: &Engine) -> Option<ModelFigures> {
     let region = &engine.media.region;
-    let cache = || engine.tables.as_ref()?.cache.cache.memory()?.region().model_figures();
+    let cache = || engine.tables.as_ref()?.cache.cache.memory().model_figures();
     region.model_figures().or_else(cache).or_else(|| region.journal()?.model_figures())
 }
 

@@ -197,7 +197,7 @@ fn own_cache(options: &Options, device: Option<&PmDevice>, has_log: bool) -> Res
     let dram = options.dram_budget / 2;
     match VolatilePlace::of("block_cache_memory", &options.block_cache_memory, device) {
         Some(place) if has_log => {
-            let memory = BlockMemory::new(&place, options.block_cache)?;
+            let memory = BlockMemory::volatile(&place, options.block_cache)?;
             Ok(StoreCache::own_in(memory, options.block_cache, dram))
         }
         _ => Ok(StoreCache::own(options.block_cache_bytes())),

@@ -27,7 +27,7 @@ pub(crate) enum HeldValue {
     /// In a block of a table.
     Block(Arc<Block>, Range<usize>),
     /// The end of what is cached of a record, from here on.
-    Record(Arc<CachedRecord>, usize),
+    Record(CachedRecord, usize),
     /// Made of several versions.
     Own(Vec<u8>),
 }
@@ -120,7 +120,7 @@ impl Engine {
             }
             Found::Cached(record) | Found::TimedCached(record) => {
                 let from = place(value, record.value()).start;
-                Some(HeldValue::Record(Arc::clone(record), from))
+                Some(HeldValue::Record(record.clone(), from))
             }
             Found::Merged(..) | Found::Expired(_) | Found::RangeDeleted(_) => None,
         };

@@ -1,33 +1,49 @@
 //! A record of a table that is cached without its block.
 
 use base::Seq;
-use sst::Hit;
 
 /// A value as it was found in a table.
+#[derive(Clone)]
 pub(crate) struct CachedRecord {
     pub seq: Seq,
-    key_len: u32,
-    /// Key and value.
-    bytes: Box<[u8]>,
+    value: Box<[u8]>,
 }
 
 impl CachedRecord {
-    pub(crate) fn of(key: &[u8], hit: &Hit) -> CachedRecord {
-        let bytes = [key, hit.value()].concat().into_boxed_slice();
-        CachedRecord { seq: hit.seq, key_len: key.len() as u32, bytes }
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_len as usize]
+    pub(crate) fn of(seq: Seq, value: &[u8]) -> CachedRecord {
+        CachedRecord { seq, value: value.into() }
     }
 
     /// As it is stored.
     pub(crate) fn value(&self) -> &[u8] {
-        &self.bytes[self.key_len as usize..]
+        &self.value
+    }
+}
+
+/// Bytes before a key.
+const HEAD: usize = 10;
+
+/// The same as it lies in the cache: number, length of the key, key, value.
+pub(crate) struct PackedRecord<'b> {
+    pub seq: Seq,
+    pub key: &'b [u8],
+    pub value: &'b [u8],
+}
+
+impl PackedRecord<'_> {
+    /// What stands before a key of 64 KiB at most.
+    pub(crate) fn head(key: &[u8], seq: Seq) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&seq.get().to_le_bytes());
+        head[8..].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        head
     }
 
-    /// Bytes of heap that it takes.
-    pub(crate) fn charge(&self) -> u64 {
-        (self.bytes.len() + size_of::<Self>() + 2 * size_of::<usize>()) as u64
+    /// The record that was put in as these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Option<PackedRecord<'_>> {
+        let (seq, rest) = bytes.split_first_chunk::<8>()?;
+        let (len, rest) = rest.split_first_chunk::<2>()?;
+        let (key, value) = rest.split_at_checked(u16::from_le_bytes(*len).into())?;
+        Some(PackedRecord { seq: Seq::new(u64::from_le_bytes(*seq)), key, value })
     }
 }

@@ -1,7 +1,5 @@
 //! What a look-up found, wherever that is.
 
-use std::sync::Arc;
-
 use base::{Result, Seq};
 use sst::{EntryKind, Hit};
 
@@ -17,13 +15,13 @@ pub(crate) enum Found {
     /// An entry of a table.
     Table(Hit),
     /// An entry of a table, cached without it.
-    Cached(Arc<CachedRecord>),
+    Cached(CachedRecord),
     /// What the merge operator made of several versions; the newest has this number.
     Merged(Seq, Vec<u8>),
     /// A record, or an entry of a table, whose value stands behind the time at which it expires.
     TimedRecord(Entry),
     TimedTable(Hit),
-    TimedCached(Arc<CachedRecord>),
+    TimedCached(CachedRecord),
     /// None: the version of this number has expired.
     Expired(Seq),
     /// None: the range deletion of this number covers all that there is.

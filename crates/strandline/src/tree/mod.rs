@@ -36,6 +36,7 @@ pub(crate) mod value_site;
 mod value_walk;
 pub(crate) mod verify;
 pub(crate) mod walk;
+pub(crate) mod write_buffers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

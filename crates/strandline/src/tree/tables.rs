@@ -19,6 +19,7 @@ use super::room::{FileRoom, Writes};
 use super::space::{NewTable, TableSpace};
 use super::tiers::{OWN, TierDir, Tiers};
 use super::value_file::{ValueFile, ValueFiles};
+use super::write_buffers::WriteBuffers;
 use crate::cache::StoreCache;
 use crate::caught::{caught, panicked};
 use crate::count::Count;
@@ -73,6 +74,8 @@ pub(crate) struct Tables {
     /// Room in persistent memory, if there may be any.
     pub memory: Option<PmRooms>,
     pub cache: StoreCache,
+    /// Of tables that are being written.
+    pub buffers: Arc<WriteBuffers>,
     /// Room for files.
     pub room: FileRoom,
     next: AtomicU64,
@@ -105,6 +108,7 @@ impl Tables {
             memory: None,
             room,
             cache,
+            buffers: Arc::default(),
             next: AtomicU64::new(1),
             dead: Mutex::default(),
             used: Mutex::default(),

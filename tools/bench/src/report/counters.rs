@@ -18,7 +18,7 @@ pub(crate) fn of(db: &Db) -> Vec<(String, u64)> {
         counter(&format!("pm.bytes.media.{site:?}").to_lowercase(), stats.site_bytes(*site));
     }
     counter("pm.bytes.used", properties.pm_capacity - properties.pm_free);
-    counter("dram.bytes.indexes", properties.dram_bytes);
+    counter("dram.bytes.held", properties.dram_bytes);
     counter("writers.slowed.micros", properties.slowed.as_micros() as u64);
     counters
 }

@@ -1,6 +1,7 @@
 //! The benchmarks by name.
 
 mod admin;
+mod budget;
 mod chain;
 mod deleterange;
 pub(crate) mod done;
@@ -173,6 +174,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     benchmark("recover", AsIs, admin::recover, "close the store and open it again"),
     benchmark("check", AsIs, admin::check, "verify every record and table"),
     benchmark("stats", AsIs, stats::stats, "print the figures of the store"),
+    benchmark(
+        "budget",
+        Fresh,
+        budget::budget,
+        "what the store says it holds of DRAM beside what its process has: fill, read, scan, compact, reopen",
+    ),
     benchmark(
         "persistlimit",
         AsIs,

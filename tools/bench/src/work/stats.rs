@@ -24,6 +24,21 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
         ),
     );
     row("dram, budget", format!("{}, {}", properties.dram_bytes, properties.dram_budget));
+    let held = &properties.dram;
+    row(
+        "dram by",
+        format!(
+            "memtables {}, runs {}, building {}, writing {}, tables {}, blocks {}, records {}, cache in PM {}",
+            held.memtables,
+            held.runs,
+            held.building,
+            held.writing,
+            held.tables,
+            held.blocks,
+            held.records,
+            held.pm_cache
+        ),
+    );
     if let Some(bytes) = properties.anonymous_bytes {
         row("anonymous", format!("{bytes}, of this process"));
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    DeviceFigures, HeldBytes, JournalFigures, KeyspaceProperties, MachineMemory, ModelFigures,
-    Pages, Properties, RecoveryReport, RunProperties, Site, SsdProperties, StatsSnapshot,
-    StoreFigures, TierProperties, TraceSummary,
+    DeviceFigures, DramUse, HeldBytes, JournalFigures, KeyspaceProperties, MachineMemory,
+    ModelFigures, Pages, Properties, RecoveryReport, RunProperties, Site, SsdProperties,
+    StatsSnapshot, StoreFigures, TierProperties, TraceSummary,
 };
 
 mod caches;
@@ -82,7 +82,15 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
     out.line("memory")?;
     let anonymous = figures.anonymous_bytes.map_or_else(|| "unknown".into(), both);
     out.rows(&[
-        ("  indexes", both(figures.dram_bytes)),
+        ("  held", both(figures.dram_bytes)),
+        ("  by indexes of memtables", both(figures.dram.memtables)),
+        ("  by runs of level 0", both(figures.dram.runs)),
+        ("  by runs being built", both(figures.dram.building)),
+        ("  by files being written", both(figures.dram.writing)),
+        ("  by open tables", both(figures.dram.tables)),
+        ("  by cached blocks", both(figures.dram.blocks)),
+        ("  by cached records", both(figures.dram.records)),
+        ("  by the cache in PM", both(figures.dram.pm_cache)),
         ("  memtables", held(&figures.places.memtables)),
         ("  block cache", held(&figures.places.block_cache)),
         ("  budget", both(figures.dram_budget)),
@@ -125,6 +133,19 @@ fn held(it: &HeldBytes) -> String {
             format!("{dram} of DRAM, {volatile} of volatile memory in {}", dir.display())
         }
     }
+}
+
+fn held_by_json(it: &DramUse) -> Value {
+    json!({
+        "memtables": it.memtables,
+        "runs": it.runs,
+        "building": it.building,
+        "writing": it.writing,
+        "tables": it.tables,
+        "blocks": it.blocks,
+        "records": it.records,
+        "pm_cache": it.pm_cache,
+    })
 }
 
 fn held_json(it: &HeldBytes) -> Value {
@@ -431,7 +452,8 @@ fn to_json(told: &StoreFigures) -> Value {
             "zones_free": figures.zones_free,
         },
         "memory": {
-            "index_bytes": figures.dram_bytes,
+            "held_bytes": figures.dram_bytes,
+            "held_by": held_by_json(&figures.dram),
             "budget": figures.dram_budget,
             "memtables": held_json(&figures.places.memtables),
             "block_cache": held_json(&figures.places.block_cache),

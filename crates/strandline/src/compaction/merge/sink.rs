@@ -20,9 +20,7 @@ use crate::tree::room::Writes;
 use crate::tree::space::TableSpace;
 use crate::tree::tables::Tables;
 use crate::tree::tiers::FileSite;
-
-/// Bytes that a file is handed at once.
-const BUFFER: usize = 1 << 20;
+use crate::tree::write_buffers::{BUFFER, WriteBuffer};
 
 /// Where bytes go, and what they count for.
 #[derive(Clone)]
@@ -63,7 +61,8 @@ pub(crate) struct TableSink {
     expected: u64,
     /// Bytes that the file has.
     written: u64,
-    buffer: Vec<u8>,
+    /// What the file is handed at once.
+    buffer: WriteBuffer,
     sum: Sum,
     writes: Writes,
     rate: Option<Arc<RateLimit>>,
@@ -125,7 +124,7 @@ impl TableSink {
             belongs: to_tier,
             expected,
             written: 0,
-            buffer: Vec::with_capacity(BUFFER.min(expected as usize)),
+            buffer: tables.buffers.take(expected),
             to,
             outgrew: false,
             sum: Sum::default(),
@@ -294,7 +293,7 @@ impl TableSink {
 impl Sink for TableSink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
-        self.buffer.extend_from_slice(bytes);
+        self.buffer.append(bytes);
         let most = match &self.to {
             To::File(_) => BUFFER,
             To::Memory(room, _) => room.len_max() as usize + 1,
