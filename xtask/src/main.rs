@@ -1,5 +1,5 @@
 //! Tasks of the project that are neither build nor test: `cargo xtask crash`, `figures`, `fullness`, `golden`, `guide`,
-//! `kill9`, `lackey`, `soak`, `storm`, `tidy`.
+//! `hits`, `kill9`, `lackey`, `soak`, `storm`, `tidy`.
 #![forbid(unsafe_code)]
 
 mod crash;
@@ -7,6 +7,7 @@ mod figures;
 mod fullness;
 mod golden;
 mod guide;
+mod hits;
 mod kill9;
 mod lackey;
 mod soak;
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
         Some("fullness") => fullness::run(&args[1..]),
         Some("golden") => golden::run(&args[1..]),
         Some("guide") => guide::run(&args[1..]),
+        Some("hits") => hits::run(&args[1..]),
+        Some(hits::CHILD) => hits::child(&args[1..]),
         Some("kill9") => kill9::run(&args[1..]),
         Some(kill9::CHILD) => kill9::child(&args[1..]),
         Some(kill9::JANITOR) => kill9::janitor(&args[1..]),
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
         Some("storm") => soak::storm::run(&args[1..]),
         Some("tidy") => tidy::run(&args[1..]),
         _ => {
-            Err("usage: cargo xtask crash|figures|fullness|golden|guide|kill9|lackey|soak|storm|tidy [options]"
+            Err("usage: cargo xtask crash|figures|fullness|golden|guide|hits|kill9|lackey|soak|storm|tidy [options]"
                 .into())
         }
     };
