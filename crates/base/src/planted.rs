@@ -89,6 +89,10 @@ bugs! {
     RecordsKeptOverRanges,
     /// Tables are ingested, and cached records stay.
     RecordsKeptOverIngest,
+    /// Blocks of outputs are put in the cache before an edit names their tables.
+    WarmBeforeInstall,
+    /// Blocks of outputs are put in the cache as those beside them.
+    WarmAsNeighbours,
     /// What is found in the cache in persistent memory is not verified.
     CacheBytesUnverified,
     /// The cache gives no zone back.

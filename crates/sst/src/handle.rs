@@ -15,6 +15,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The block that begins at `offset` and ends, with its trailer, at `end`.
+    pub fn until(offset: u64, end: u64) -> Self {
+        Self { offset, size: end.saturating_sub(offset).saturating_sub(BLOCK_TRAILER as u64) }
+    }
+
     /// Where the block ends, its trailer included: the next one begins there, mostly.
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.size).saturating_add(BLOCK_TRAILER as u64)

@@ -192,6 +192,18 @@ impl<B: Blocks> Table<B> {
         self.layout.unsupported(&format!("{what} ({number:#04x}) at offset {}", block.offset()))
     }
 
+    /// Reads what every look-up begins with: the filter, if it is one block, and the only or uppermost block of the index.
+    ///
+    /// # Errors
+    /// Those of reading them.
+    pub fn read_roots(&self) -> Result<()> {
+        self.blocks.get(&self.layout, self.layout.index(), Role::Index)?;
+        if let Filter::Full(handle) = self.layout.filter() {
+            self.blocks.get(&self.layout, handle, Role::Filter)?;
+        }
+        Ok(())
+    }
+
     /// Whether the table may hold `key`. `false` is certain; without a usable filter the answer is `true`.
     #[inline]
     pub fn may_contain(&self, key: &[u8]) -> Result<bool> {

@@ -28,6 +28,11 @@ impl Busy {
         self.0.store(SPENT, Ordering::Release);
     }
 
+    /// Whether something newer stands in the place of what bears it.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SPENT
+    }
+
     pub(crate) fn is_taken(&self) -> bool {
         self.0.load(Ordering::Acquire) != FREE
     }
@@ -42,9 +47,9 @@ mod tests {
         let busy = Busy::default();
         assert!(busy.take() && !busy.take() && busy.is_taken());
         busy.release();
-        assert!(!busy.is_taken() && busy.take());
+        assert!(!busy.is_taken() && busy.take() && !busy.is_spent());
         busy.spend();
         busy.release();
-        assert!(busy.is_taken() && !busy.take());
+        assert!(busy.is_taken() && !busy.take() && busy.is_spent());
     }
 }

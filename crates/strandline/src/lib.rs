@@ -119,10 +119,10 @@ pub use observe::properties::{
 };
 pub use open::convert::Conversion;
 pub use options::{
-    CachePolicy, Checksum, Compression, FastBlocks, IndexKind, KEYSPACE_TABLE as KEYSPACE_OPTIONS,
-    KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Level0Form, MemorySource, Options, PRESETS,
-    Placement, PmSource, Preset, Row, SsdSource, TABLE as OPTIONS, TierSource, TierSpec, WalDir,
-    WalIo, WalSync, parse_size,
+    CacheOutputs, CachePolicy, Checksum, Compression, FastBlocks, IndexKind,
+    KEYSPACE_TABLE as KEYSPACE_OPTIONS, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers,
+    Level0Form, MemorySource, Options, PRESETS, Placement, PmSource, Preset, Row, SsdSource,
+    TABLE as OPTIONS, TierSource, TierSpec, WalDir, WalIo, WalSync, parse_size,
 };
 pub use pmem::{
     Durability, Field as ModelField, JournalFigures, ModelFigures, Pages, PmModel, Region, Site,

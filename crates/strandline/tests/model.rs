@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use common::{Driver, Files, heap, merging};
 use strandline::{
-    CachePolicy, Checksum, Compression, Db, ErrorKind, IndexKind, KeyspaceOptions, KeyspaceTiers,
-    Level0Form, Options, PRESETS, Placement, PmSource, Region, SsdSource, TierSource, TierSpec,
-    WalIo, WalSync, steps,
+    CacheOutputs, CachePolicy, Checksum, Compression, Db, ErrorKind, IndexKind, KeyspaceOptions,
+    KeyspaceTiers, Level0Form, Options, PRESETS, Placement, PmSource, Region, SsdSource,
+    TierSource, TierSpec, WalIo, WalSync, steps,
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
@@ -189,6 +189,16 @@ fn option_sets() -> Vec<(&'static str, Options)> {
                 .compression(Compression::None),
         ),
         ("values apart in persistent memory", levels().value_files_min(100).pm_values(40)),
+        ("outputs put in the cache", levels().cache_outputs(CacheOutputs::Warm)),
+        (
+            "outputs put in the caches, background",
+            levels()
+                .cache_outputs(CacheOutputs::Warm)
+                .pm_cache(40)
+                .block_cache(128 << 10)
+                .level0(Level0Form::Sst)
+                .background_threads(2),
+        ),
         ("a cache in persistent memory", levels().pm_cache(40).block_cache(64 << 10)),
         (
             "a cache in persistent memory beside all that may be there, background",
@@ -347,6 +357,7 @@ fn drawn(rng: &mut Rng) -> Options {
         .hash_index(rng.chance(1, 2))
         .checksum(*rng.pick(&[Checksum::Xxh3, Checksum::Crc32c]))
         .block_cache(pick(rng, &[0, 64 << 10, 1 << 20, 64 << 20]))
+        .cache_outputs(*rng.pick(&CacheOutputs::ALL))
         .compression(*rng.pick(Compression::AVAILABLE))
         .background_threads(rng.below(4) as u32)
         .recovery_threads(1 + rng.below(3) as u32)

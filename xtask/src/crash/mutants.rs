@@ -36,7 +36,7 @@ pub enum Equivalent {
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space.
-const SHOWN_BY_TESTS: [Bug; 17] = [
+const SHOWN_BY_TESTS: [Bug; 19] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -54,6 +54,8 @@ const SHOWN_BY_TESTS: [Bug; 17] = [
     Bug::RecordBelowTables,
     Bug::RecordsKeptOverRanges,
     Bug::RecordsKeptOverIngest,
+    Bug::WarmBeforeInstall,
+    Bug::WarmAsNeighbours,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.

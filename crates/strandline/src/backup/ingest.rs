@@ -386,7 +386,7 @@ fn take_in_one(tables: &Arc<Tables>, space: &KeyspaceState, path: &Path) -> Resu
     // Examine the copy, since the original may change at any time.
     let copy = TableCopy { file: fs.open(&to)?, name: path.display().to_string() };
     let desc = TableDesc { id, tier: place.tier, keyspace, sum, ..examine(copy)? };
-    Ok(NewTable { desc, space, values: Vec::new(), reads: 0 })
+    Ok(NewTable { desc, space, values: Vec::new(), reads: 0, warm: Vec::new() })
 }
 
 /// For each table the deepest level such that neither it nor any above it overlaps the table.

@@ -14,6 +14,7 @@
 mod balance;
 mod free_space;
 pub(crate) mod memory;
+mod outputs;
 pub(crate) mod pm;
 pub(crate) mod records;
 mod store;
@@ -109,6 +110,9 @@ struct Counters {
     refused: AtomicU64,
     low_misses: AtomicU64,
     bypassed: AtomicU64,
+    warmed: AtomicU64,
+    warmed_bytes: AtomicU64,
+    warm_failed: AtomicU64,
 }
 
 /// Figures of a block cache, since the store was opened; since the runtime was made where stores share it.
@@ -155,6 +159,12 @@ pub struct CacheFigures {
     pub low_misses: u64,
     /// Of these, blocks that were not kept, as `fast_blocks=bypass` wants it.
     pub bypassed: u64,
+    /// Blocks of new tables that were put in for those that they replaced, as `cache_outputs=warm` wants it.
+    pub warmed: u64,
+    /// Their bytes.
+    pub warmed_bytes: u64,
+    /// Tables with such blocks that could not be read.
+    pub warm_failed: u64,
 }
 
 impl CacheFigures {
@@ -411,6 +421,9 @@ impl BlockCache {
             low_hits: low.hits,
             low_misses: counters.low_misses.load(Relaxed),
             bypassed: counters.bypassed.load(Relaxed),
+            warmed: counters.warmed.load(Relaxed),
+            warmed_bytes: counters.warmed_bytes.load(Relaxed),
+            warm_failed: counters.warm_failed.load(Relaxed),
         }
     }
 }

@@ -25,7 +25,7 @@ use cache::{Insert, Key, PAGE_BYTES, Packed, PageMemory};
 use sst::{EntryKind, Hit};
 
 use super::memory::PlacedBytes;
-use super::{BlockCache, BlockMemory, CacheUser, Division, StoreCache};
+use super::{BlockCache, BlockMemory, CacheUser, Division, StoreCache, blocks_read};
 use crate::record::cached::{CachedRecord, PackedRecord};
 
 /// Bytes of key and value at most: longer ones gain little over their blocks.
@@ -166,11 +166,19 @@ impl CachedRecords {
     }
 }
 
-/// Where the block was that a record was found in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the block was that a record was found in. Of several blocks that were looked through the last of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FoundIn {
     Memory,
     File,
+}
+
+impl FoundIn {
+    /// Where those were that this thread has got since it had read `earlier` blocks, by [`blocks_read`].
+    #[inline]
+    pub(crate) fn since(earlier: u64) -> FoundIn {
+        if blocks_read() == earlier { FoundIn::Memory } else { FoundIn::File }
+    }
 }
 
 impl BlockCache {

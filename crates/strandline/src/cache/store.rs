@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use base::Result;
+use cache::Place;
 use sst::{Block, Role};
 
 use super::pm::{PmCache, TableHold};
-use super::{BlockCache, BlockKey, BlockMemory, CacheUser};
+use super::{BlockCache, BlockKey, BlockMemory, CacheUser, place_of};
 use crate::options::FastBlocks;
 
 /// Bytes of DRAM that lead to persistent memory and are not charged yet, at most.
@@ -220,13 +221,9 @@ impl StoreCache {
         from: Refetch,
     ) -> Arc<Block> {
         self.below.iter().for_each(|below| below.settle());
-        // What leads to data stays for that.
-        if from.is_fast
-            && matches!(role, Role::Data | Role::Value)
-            && self.fast != FastBlocks::Equal
-        {
-            let bypasses = self.fast == FastBlocks::Bypass && self.cache.is_nearly_full();
-            return self.cache.keep_low(key, block, (!bypasses).then_some(from.ns));
+        if self.is_low(role, from) {
+            let ns = self.has_place_for(role, from).then_some(from.ns);
+            return self.cache.keep_low(key, block, ns);
         }
         BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
         self.cache.note_read();
@@ -236,6 +233,32 @@ impl StoreCache {
                 Arc::new(block)
             }
             _ => self.cache.keep_read(key, role, block, from.ns),
+        }
+    }
+
+    /// Whether a block that is read `from` its file is of low priority. What leads to data stays for that.
+    fn is_low(&self, role: Role, from: Refetch) -> bool {
+        let is_data = matches!(role, Role::Data | Role::Value);
+        from.is_fast && is_data && self.fast != FastBlocks::Equal
+    }
+
+    /// Whether such a block is kept at all.
+    pub(crate) fn has_place_for(&self, role: Role, from: Refetch) -> bool {
+        let may_bypass = self.fast == FastBlocks::Bypass && self.is_low(role, from);
+        !may_bypass || !self.cache.is_nearly_full()
+    }
+
+    /// Takes in a data block of a new table for those that it replaced: where one goes that a reader had read `from` its file, but it is no
+    /// miss.
+    pub(crate) fn keep_output(&self, key: BlockKey, block: Block, from: Refetch) {
+        self.below.iter().for_each(|below| below.settle());
+        match &self.below {
+            _ if self.is_low(Role::Data, from) => self.cache.keep_unasked(key, Place::Low, block),
+            Some(below) if !below.memory.policy().reads_to_dram(Role::Data) => {
+                below.memory.offer_read(key.table, key.offset, block.bytes());
+                self.cache.note_warmed(block.bytes().len() as u64);
+            }
+            _ => self.cache.keep_unasked(key, place_of(Role::Data), block),
         }
     }
 

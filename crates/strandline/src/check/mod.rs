@@ -15,6 +15,7 @@ use crate::manifest::file;
 use crate::memtable::Memtable;
 use crate::record::store::{Entry, Leaf, Media};
 use crate::recovery::recover::Damage;
+use crate::tree::ahead::Probing;
 use crate::tree::owner;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -197,7 +198,7 @@ fn check_table(level: usize, table: &Table, report: &mut CheckReport) {
     if let Err(error) = table.bytes().and_then(|file| verify::verify(&*file, desc.len, desc.sum)) {
         damaged(0, desc.len, error.context().to_owned());
     }
-    let checked = table.uncached().and_then(|open| Ok((open.verify()?, open)));
+    let checked = table.uncached(Probing::Nothing).and_then(|open| Ok((open.verify()?, open)));
     let (findings, open) = match checked {
         Ok(checked) => checked,
         Err(error) => return damaged(0, desc.len, error.context().to_owned()),

@@ -9,6 +9,7 @@ use crate::keyspace::KeyspaceState;
 use crate::keyspace::view::View;
 use crate::recovery::recover::Damage;
 use crate::span::Span;
+use crate::tree::ahead::Probing;
 
 /// The first key with a version in an older source that is not older, if there is one. Sources come from the newest
 /// on.
@@ -73,7 +74,8 @@ fn sources(engine: &Engine, span: &Span, view: &View) -> Result<Vec<StoreSource>
         sources.push(StoreSource::run(media, run, span)?);
     }
     for (_, level) in view.tree.levels() {
-        sources.push(StoreSource::tables(level.tables[level.within(span)].to_vec(), span.from())?);
+        let tables = level.tables[level.within(span)].to_vec();
+        sources.push(StoreSource::tables(tables, span.from(), Probing::Nothing)?);
     }
     Ok(sources)
 }

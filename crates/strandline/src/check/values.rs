@@ -6,6 +6,7 @@ use sst::{EntryKind, ValueRef, walk_values};
 use crate::check::CheckReport;
 use crate::keyspace::KeyspaceState;
 use crate::recovery::recover::Damage;
+use crate::tree::ahead::Probing;
 use crate::tree::desc::ValueShares;
 use crate::tree::table::Table;
 use crate::tree::value_file::{ValueFile, ValueFiles};
@@ -44,7 +45,7 @@ pub(super) fn check_references(
     let stamp = space.stamp_len();
     let mut reader = ValueReader::new(ValueUse::Merge);
     let mut shares = ValueShares::default();
-    let walked = table.uncached().and_then(|open| {
+    let walked = table.uncached(Probing::Nothing).and_then(|open| {
         let mut cursor = open.cursor();
         cursor.first()?;
         while cursor.valid() {

@@ -291,6 +291,7 @@ impl Engine {
                 writes,
                 inputs: inputs.bytes(),
                 values_for: asked.as_ref().map_or(Writes::Levels, |asked| asked.memory),
+                warm_most: self.warm_most(),
                 ..self.output_options(space, into)
             };
             let collected = match asked {
@@ -394,6 +395,7 @@ impl Engine {
             cuts: space.subranges().iter().filter_map(|each| each.span.upper.clone()).collect(),
             writer: self.options().table_writer(&space.options),
             rate: Some(Arc::clone(&self.background.rate)),
+            warm_most: 0,
         }
     }
 

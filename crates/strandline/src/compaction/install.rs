@@ -11,6 +11,7 @@ use base::{Error, ErrorKind, Result};
 use crate::compaction::tiers::share_of;
 use crate::compaction::under_way::level0_inputs::Level0Inputs;
 use crate::compaction::under_way::{Compaction, WrittenBytes, lock};
+use crate::compaction::warm::take_warm;
 use crate::engine::Engine;
 use crate::hooks::events::{CompactionOutput, CompactionReason, Event, TableCreated};
 use crate::keyspace::KeyspaceState;
@@ -68,10 +69,12 @@ impl Engine {
     fn replace_inputs(
         &self,
         compaction: &Compaction,
-        made: Vec<NewTable>,
+        mut made: Vec<NewTable>,
         changes: Vec<VersionEdit>,
         freed: &Freed,
     ) -> Result<()> {
+        self.plant_warm(&made);
+        let warm = take_warm(&mut made);
         let view_first = planted::is(Bug::CompactionViewFirst);
         let syncs_late = planted::is(Bug::EditBeforeDirectorySync);
         let (space, inputs) = (&compaction.space, &compaction.inputs);
@@ -97,6 +100,7 @@ impl Engine {
             self.release_inputs(compaction, freed);
         }
         edit.end();
+        self.warm_later(space, warm);
         Ok(())
     }
 

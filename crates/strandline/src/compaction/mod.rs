@@ -15,3 +15,4 @@ pub(crate) mod tier_copy;
 pub(crate) mod tiers;
 pub(crate) mod under_way;
 pub(crate) mod value_move;
+pub(crate) mod warm;

@@ -62,6 +62,17 @@ impl Engine {
             self.background.errors.set_compaction(Some(&error));
         }
         tables.look_at_device();
+        if self.warm_outputs_in_turn() {
+            return Ok(Worked::Did);
+        }
+        match self.work_on_compactions(quantum)? {
+            Worked::Did => Ok(Worked::Did),
+            _ if self.warm_outputs() => Ok(Worked::Did),
+            worked => Ok(worked),
+        }
+    }
+
+    fn work_on_compactions(&self, quantum: usize) -> Result<Worked> {
         // Level 0 goes first: writers wait for it.
         let mut failed = false;
         let mut under_way = {

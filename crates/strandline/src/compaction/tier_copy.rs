@@ -112,7 +112,7 @@ impl CopyTask {
             CopiedFile::Table { table, level } => {
                 let desc = TableDesc { tier: place.tier, ..table.desc_at(*level) };
                 let values = table.values.clone();
-                vec![NewTable { desc, space: written.space, values, reads: 0 }]
+                vec![NewTable { desc, space: written.space, values, reads: 0, warm: Vec::new() }]
             }
             CopiedFile::Values(moves) => {
                 moves.put(written.space);

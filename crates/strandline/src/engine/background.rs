@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::compaction::merge::cpu::Cpu;
 use crate::compaction::merge::engine::MergeEngine;
 use crate::compaction::under_way::Compactions;
+use crate::compaction::under_way::warm::WarmQueue;
 use crate::engine::errors::LastErrors;
 use crate::engine::job::Jobs;
 use crate::engine::member::Member;
@@ -41,6 +42,10 @@ pub(crate) struct Background {
     pub out_of_space: AtomicBool,
     /// Whether the next turn begins with what the cache had before the open.
     pub warms: AtomicBool,
+    /// Blocks of new tables that are yet to be put in the cache.
+    pub warm: WarmQueue,
+    /// Whether the next turn at the levels begins with some of these.
+    pub warms_outputs: AtomicBool,
     /// Whose threads do the work.
     pub member: Member,
     /// The thread that answers other processes.
@@ -65,6 +70,8 @@ impl Background {
             errors: LastErrors::new(events),
             out_of_space: AtomicBool::new(false),
             warms: AtomicBool::new(true),
+            warm: WarmQueue::default(),
+            warms_outputs: AtomicBool::new(true),
             member: Member::default(),
             answering: Mutex::default(),
             prefault_to,

@@ -71,7 +71,7 @@ wire! {
     }
     CacheFigures {
         budget, charged, volatile, held, hits, misses, inserts, evictions, purged, refused, record_bytes, record_hits, record_misses, record_inserts,
-        records_dropped, low, low_share, low_hits, low_misses, bypassed,
+        records_dropped, low, low_share, low_hits, low_misses, bypassed, warmed, warmed_bytes, warm_failed,
     }
     CompactionFigures {
         level0, levels, parted, moves, failed, entries, read_bytes, written_bytes, pm_written_bytes,

@@ -15,6 +15,7 @@ use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::store::{Entry, Media};
 use crate::span::Span;
+use crate::tree::ahead::Probing;
 use crate::tree::table::Table;
 
 /// An ordered source: keys ascend, versions of a key descend. It stands on an entry, or at its end.
@@ -64,6 +65,17 @@ impl PartialOrd for InternalKey<'_> {
     }
 }
 
+/// What the block cache tells of an entry. Of several versions of a key the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Warmth {
+    /// Nothing: it lies in persistent memory, or no walk looked.
+    Unknown,
+    /// Its block was not there.
+    Cold,
+    /// Its block was there.
+    Warm,
+}
+
 /// A source of a store. Void versions are passed over.
 pub(crate) enum StoreSource {
     Memtable(MemtableSource),
@@ -88,8 +100,12 @@ impl StoreSource {
     }
 
     /// Disjoint tables in key order, from key `from` on.
-    pub(crate) fn tables(tables: Vec<Arc<Table>>, from: Option<&[u8]>) -> Result<StoreSource> {
-        TablesSource::new(tables, from).map(|tables| StoreSource::Tables(Box::new(tables)))
+    pub(crate) fn tables(
+        tables: Vec<Arc<Table>>,
+        from: Option<&[u8]>,
+        probing: Probing,
+    ) -> Result<StoreSource> {
+        TablesSource::new(tables, from, probing).map(|tables| StoreSource::Tables(Box::new(tables)))
     }
 
     /// The record it stands on, if it does stand on one.
@@ -105,6 +121,14 @@ impl StoreSource {
     /// Whether it is a part of level 0.
     pub(crate) fn is_level0(&self) -> bool {
         !matches!(self, StoreSource::Tables(_))
+    }
+
+    /// Whether readers of its entry left it in the block cache.
+    pub(crate) fn warmth(&self) -> Warmth {
+        match self {
+            StoreSource::Tables(tables) => tables.warmth(),
+            StoreSource::Memtable(_) | StoreSource::Run(_) => Warmth::Unknown,
+        }
     }
 
     /// What the entry it stands on says of its key.

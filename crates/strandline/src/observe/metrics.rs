@@ -377,6 +377,16 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
             .is(cache.low_misses),
         counter("block_cache_bypassed", "Blocks of fast devices that were not kept.")
             .is(cache.bypassed),
+        counter(
+            "block_cache_warmed",
+            "Blocks of new tables that were put in for those that they replaced.",
+        )
+        .is(cache.warmed),
+        counter("block_cache_warmed_bytes", "Their bytes.")
+            .in_unit(bytes.clone())
+            .is(cache.warmed_bytes),
+        counter("block_cache_warm_failed", "Tables with such blocks that could not be read.")
+            .is(cache.warm_failed),
         gauge("background_failing", "1 if the last compaction failed, else 0.")
             .is(ssd.trouble.is_some().into()),
         counter("compactions_level0", "Compactions of level 0.").is(compactions.level0),

@@ -1,6 +1,7 @@
 //! Options: plain data, one table from which the text form, the command-line flags and the
 //! documentation come.
 
+mod cache_outputs;
 mod cache_policy;
 pub(crate) mod check;
 mod fast_blocks;
@@ -13,6 +14,7 @@ mod text;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use cache_outputs::CacheOutputs;
 pub use cache_policy::CachePolicy;
 pub(crate) use check::THREADS_MAX;
 pub use fast_blocks::FastBlocks;
@@ -261,6 +263,8 @@ settings! {
         block_cache: u64 = 256 << 20,
         /// Whether `block_cache`, once it is full, also keeps single records that are read.
         cache_records: bool = true,
+        /// Which blocks of compactions' outputs come to it before they are read.
+        cache_outputs: CacheOutputs = CacheOutputs::Off,
         /// What blocks of fast devices are to it.
         fast_blocks: FastBlocks = FastBlocks::Low,
         /// Where data blocks and values are that it has.

@@ -30,6 +30,7 @@ const WHILE_OPEN: &[&str] = &[
     "hash_index",
     "block_cache",
     "cache_records",
+    "cache_outputs",
     "compaction_rate",
 ];
 
@@ -321,6 +322,13 @@ pub const TABLE: &[Row] = &[
         default: "true",
         doc: "Whether block_cache, once it is full, also keeps single records that are read: a hot key then takes its own bytes, not \
               a block's. Not in keyspaces with a compaction filter, nor with block_cache_memory.",
+    },
+    Row {
+        name: "cache_outputs",
+        unit: "off or warm",
+        default: "off",
+        doc: "Whether data blocks of tables that a compaction wrote come to block_cache before they are read. warm: those that replace blocks \
+              which were there; a background thread reads them once the tables are installed. off: all are read when they are needed.",
     },
     Row {
         name: "fast_blocks",

@@ -11,8 +11,8 @@ use super::check::{
     COMPRESSION_LEVEL_MAX, FILTER_BITS_MAX, PM_BLOCK_BYTES, PM_PERCENT_MAX, THREADS_MAX,
 };
 use super::{
-    CachePolicy, FastBlocks, Level0Form, MemorySource, Options, Placement, PmSource, SsdSource,
-    TABLE, TierSource, TierSpec, WalDir, WalIo, WalSync,
+    CacheOutputs, CachePolicy, FastBlocks, Level0Form, MemorySource, Options, Placement, PmSource,
+    SsdSource, TABLE, TierSource, TierSpec, WalDir, WalIo, WalSync,
 };
 
 /// Parts that a keyspace may be cut into at most.
@@ -99,6 +99,7 @@ impl Options {
             "cache_records" => self.cache_records = text.parse().ok()?,
             "hash_index" => self.hash_index = text.parse().ok()?,
             "block_cache" => self.block_cache = parse_size(text)?,
+            "cache_outputs" => self.cache_outputs = cache_outputs_named(text)?,
             "fast_blocks" => self.fast_blocks = fast_blocks_named(text)?,
             "block_cache_memory" => self.block_cache_memory = memory_named(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
@@ -226,6 +227,10 @@ fn ssd_named(text: &str) -> Option<SsdSource> {
 
 fn cache_policy_named(text: &str) -> Option<CachePolicy> {
     CachePolicy::ALL.into_iter().find(|policy| policy.name() == text)
+}
+
+fn cache_outputs_named(text: &str) -> Option<CacheOutputs> {
+    CacheOutputs::ALL.into_iter().find(|outputs| outputs.name() == text)
 }
 
 fn fast_blocks_named(text: &str) -> Option<FastBlocks> {
@@ -356,6 +361,7 @@ mod tests {
             filter_bits: 1,
             index: IndexKind::TwoLevel,
             cache_records: false,
+            cache_outputs: CacheOutputs::Warm,
             hash_index: true,
             block_cache: 1,
             fast_blocks: FastBlocks::Equal,

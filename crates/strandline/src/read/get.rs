@@ -296,7 +296,7 @@ impl Engine {
         let read = blocks_read();
         let found = view.tree.get(key, snapshot, trace)?;
         if let Some(Found::Table(hit)) = &found {
-            let found_in = if blocks_read() == read { FoundIn::Memory } else { FoundIn::File };
+            let found_in = FoundIn::since(read);
             offer_record(cache, space.id, view, snapshot, TableRecord { key, hit, found_in });
         }
         Ok(found)
@@ -414,8 +414,9 @@ impl Engine {
         if view.tree.is_empty() {
             return Ok(found);
         }
+        let mut found_in = vec![FoundIn::Memory; keys.len()];
         let Some(cache) = self.records_of(space) else {
-            view.tree.get_many(keys, snapshot, &mut found)?;
+            view.tree.get_many(keys, snapshot, &mut found, &mut found_in)?;
             return Ok(found);
         };
         let mut read = Vec::new();
@@ -425,11 +426,10 @@ impl Engine {
                 read.push(no);
             }
         }
-        view.tree.get_many(keys, snapshot, &mut found)?;
+        view.tree.get_many(keys, snapshot, &mut found, &mut found_in)?;
         for no in read {
             if let Some(Found::Table(hit)) = &found[no] {
-                // Which blocks were read is not known of each.
-                let found = TableRecord { key: keys[no], hit, found_in: FoundIn::Memory };
+                let found = TableRecord { key: keys[no], hit, found_in: found_in[no] };
                 offer_record(cache, space.id, view, snapshot, found);
             }
         }

@@ -36,6 +36,7 @@ use crate::repair::losses::{Losses, SalvageCursor};
 use crate::repair::orphan_zones::OrphanZones;
 use crate::repair::salvage::{SalvagedEntries, SalvagedEntry, Stamps};
 use crate::snapshot::Horizon;
+use crate::tree::ahead::Probing;
 use crate::tree::names::FileName;
 use crate::tree::room::FileRoom;
 use crate::tree::tables::Tables;
@@ -243,7 +244,10 @@ impl Left {
             for (_, level) in space.tree().levels() {
                 let mut tables = Vec::new();
                 for table in &level.tables {
-                    match table.ranges().and_then(|ranges| Ok((ranges, table.uncached()?))) {
+                    match table
+                        .ranges()
+                        .and_then(|ranges| Ok((ranges, table.uncached(Probing::Nothing)?)))
+                    {
                         Ok((ranges, open)) => {
                             sources.deletes.extend(ranges.deletes());
                             let entries = salvage::table(open);

@@ -2,13 +2,14 @@
 //! would be most of its time. While one piece is worked on, the device reads the next, where the back end can do that.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Result;
 use ssd::PendingRead;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
-use super::blocks::File;
+use super::blocks::{CachedBlocks, File};
 
 /// Bytes read at a time.
 const AHEAD: usize = 256 << 10;
@@ -19,6 +20,21 @@ pub(crate) struct Ahead {
     /// Where its data ends.
     end: u64,
     held: Mutex<FilePiece>,
+    probed: Option<ProbedTable>,
+}
+
+/// Whether a walk past the cache looks which blocks the cache has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probing {
+    Nothing,
+    EachBlock,
+}
+
+/// The table as readers see it.
+struct ProbedTable {
+    table: Arc<sst::Table<CachedBlocks>>,
+    /// The data block that was asked for last is in the cache.
+    is_cached: AtomicBool,
 }
 
 /// A piece of the file.
@@ -41,7 +57,18 @@ impl Ahead {
     /// The blocks of `file`, which has data up to `end`.
     pub(crate) fn new(file: File, end: u64) -> Ahead {
         let end = end.min(file.len());
-        Ahead { file, end, held: Mutex::default() }
+        Ahead { file, end, held: Mutex::default(), probed: None }
+    }
+
+    /// The same, which looks for each data block of `table` in the cache.
+    pub(crate) fn probing(self, table: &Arc<sst::Table<CachedBlocks>>) -> Ahead {
+        let (table, is_cached) = (Arc::clone(table), AtomicBool::new(false));
+        Ahead { probed: Some(ProbedTable { table, is_cached }), ..self }
+    }
+
+    /// Whether the data block that was asked for last was in the cache then; none if it does not look.
+    pub(crate) fn is_cached(&self) -> Option<bool> {
+        self.probed.as_ref().map(|probed| probed.is_cached.load(Relaxed))
     }
 }
 
@@ -49,6 +76,9 @@ impl Blocks for Ahead {
     fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
         if role != Role::Data {
             return layout.load(&self.file, handle, role).map(Arc::new);
+        }
+        if let Some(ProbedTable { table, is_cached }) = &self.probed {
+            is_cached.store(table.blocks().has(handle.offset), Relaxed);
         }
         let mut piece = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         piece.advance(&self.file, self.end, handle.offset..handle.end());

@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use base::Result;
+use base::planted::{self, Bug};
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::heat::Heat;
 use super::placed::PlacedBlocks;
 use super::read_time::TierOfFile;
-use crate::cache::{BlockKey, BlockShelf, BlockSource, Hold, Refetch, StoreCache};
+use crate::cache::records::FoundIn;
+use crate::cache::{BlockKey, BlockShelf, BlockSource, Hold, Refetch, StoreCache, blocks_read};
 
 /// The blocks of one table.
 pub(crate) struct CachedBlocks {
@@ -27,6 +29,12 @@ pub(crate) struct CachedBlocks {
     /// Data blocks that the cache has, by their positions in the index, once one was read by its position; `None` if the cache has
     /// no room for it.
     shelf: OnceLock<Option<HeldShelf>>,
+}
+
+/// One of several blocks that were asked for at once.
+pub(crate) struct BatchedBlock {
+    pub block: Arc<Block>,
+    pub found_in: FoundIn,
 }
 
 struct HeldShelf {
@@ -60,7 +68,7 @@ impl<F: FnOnce() -> Result<Block>> BlockSource for TableBlock<'_, F> {
     fn load(self) -> Result<Block> {
         self.blocks.note_reads(1);
         match &self.blocks.tier {
-            Some(tier) => tier.timed(self.load),
+            Some(tier) => tier.timed(1, self.load),
             None => (self.load)(),
         }
     }
@@ -160,6 +168,32 @@ impl CachedBlocks {
         self.cache.key(self.table, offset)
     }
 
+    /// Whether a cache has the data block at `offset`. No look-up: it is not used by that.
+    pub(crate) fn has(&self, offset: u64) -> bool {
+        self.cache.has(self.key(offset))
+    }
+
+    /// Reads those of these data blocks that no cache has, and puts them there.
+    ///
+    /// # Errors
+    /// Those of the device; `Corruption`.
+    pub(crate) fn warm(&self, layout: &Layout, handles: &[Handle]) -> Result<()> {
+        let from = self.refetch();
+        if self.placed.is_some() || !self.cache.has_place_for(Role::Data, from) {
+            return Ok(());
+        }
+        let absent = handles.iter().copied().filter(|handle| !self.has(handle.offset));
+        let absent: Vec<Handle> = absent.collect();
+        let stored = self.read_many(layout, &absent)?;
+        for (at, bytes) in stored.into_iter().enumerate() {
+            let block = layout.decode(absent[at], bytes, Role::Data)?;
+            let shifts = planted::is(Bug::WarmAsNeighbours);
+            let named = if shifts { absent[(at + 1) % absent.len()] } else { absent[at] };
+            self.cache.keep_output(self.key(named.offset), block, from);
+        }
+        Ok(())
+    }
+
     /// The shelf for blocks by their positions, if the cache has room for it.
     fn shelf(&self) -> Option<&Arc<BlockShelf>> {
         let made = self.shelf.get_or_init(|| {
@@ -171,24 +205,35 @@ impl CachedBlocks {
 
     /// Several data blocks; those that are not in the cache are read at the same time. A block that fails is `None`; a read
     /// of it alone gives the error.
-    pub(crate) fn get_many(&self, layout: &Layout, handles: &[Handle]) -> Vec<Option<Arc<Block>>> {
+    pub(crate) fn get_many(
+        &self,
+        layout: &Layout,
+        handles: &[Handle],
+    ) -> Vec<Option<BatchedBlock>> {
+        let in_memory = |block| BatchedBlock { block, found_in: FoundIn::Memory };
         if let Some(placed) = &self.placed {
             handles.iter().for_each(|handle| self.will_need(handle.offset, handle.size));
-            return handles.iter().map(|handle| placed.get(layout, *handle).ok()).collect();
+            let got = handles.iter().map(|handle| placed.get(layout, *handle).ok());
+            return got.map(|block| block.map(in_memory)).collect();
         }
         let found = handles.iter().map(|handle| {
             let restore = |bytes| layout.restore(handle.offset, bytes, Role::Data);
-            self.cache.find(self.key(handle.offset), Role::Data, restore)
+            self.cache.find(self.key(handle.offset), Role::Data, restore).map(in_memory)
         });
-        let mut found: Vec<Option<Arc<Block>>> = found.collect();
+        let mut found: Vec<Option<BatchedBlock>> = found.collect();
         let absent = handles.iter().copied().zip(&mut found).filter(|(_, found)| found.is_none());
         let (handles, places): (Vec<Handle>, Vec<_>) = absent.unzip();
         self.note_reads(handles.len() as u64);
-        let stored = self.read_many(layout, &handles).unwrap_or_default();
+        let read = || self.read_many(layout, &handles).unwrap_or_default();
+        let stored = match &self.tier {
+            Some(tier) => tier.timed(handles.len() as u32, read),
+            None => read(),
+        };
         for ((handle, place), bytes) in handles.iter().zip(places).zip(stored) {
             if let Ok(block) = layout.decode(*handle, bytes, Role::Data) {
-                let key = self.key(handle.offset);
-                *place = Some(self.cache.keep(key, Role::Data, block, self.refetch()));
+                let (key, earlier) = (self.key(handle.offset), blocks_read());
+                let block = self.cache.keep(key, Role::Data, block, self.refetch());
+                *place = Some(BatchedBlock { block, found_in: FoundIn::since(earlier) });
             }
         }
         found

@@ -6,6 +6,8 @@ use base::{Result, Seq};
 use sst::{Handle, Hit, Search};
 
 use super::table::Table;
+use crate::cache::blocks_read;
+use crate::cache::records::FoundIn;
 use crate::fences::{Fences, FencesBuilder, Side};
 use crate::ranges::Stretch;
 use crate::record::found::Found;
@@ -49,13 +51,15 @@ impl Level {
         (&table.desc.smallest[..] <= key).then_some(table)
     }
 
-    /// Looks up the keys with the numbers `wanted`, which are in order. Blocks of one table are read together.
+    /// Looks up the keys with the numbers `wanted`, which are in order. Blocks of one table are read together. Of each key for which one had to
+    /// be read `found_in` says so; where several are in one block, of the first.
     pub(crate) fn get_many(
         &self,
         keys: &[&[u8]],
         wanted: &[usize],
         snapshot: Seq,
         found: &mut [Option<Found>],
+        found_in: &mut [FoundIn],
     ) -> Result<()> {
         let tables = wanted.iter().filter_map(|no| Some((*no, self.table_of(keys[*no])?)));
         let tables: Vec<(usize, &Arc<Table>)> = tables.collect();
@@ -70,15 +74,20 @@ impl Level {
             let mut blocks: Vec<Handle> =
                 searches.iter().flatten().filter_map(Search::block).collect();
             blocks.dedup();
-            let read = open.blocks().get_many(open.layout(), &blocks);
+            let mut read = open.blocks().get_many(open.layout(), &blocks);
             for ((no, _), search) in group.iter().zip(searches) {
+                let earlier = blocks_read();
                 let hit = search.map(|mut search| {
                     let place = blocks.iter().position(|block| Some(*block) == search.block());
-                    if let Some(block) = place.and_then(|place| read[place].clone()) {
-                        search.give(block);
+                    if let Some(given) = place.and_then(|place| read[place].as_mut()) {
+                        search.give(Arc::clone(&given.block));
+                        let was_read = std::mem::replace(&mut given.found_in, FoundIn::Memory);
+                        found_in[*no] = found_in[*no].max(was_read);
                     }
                     open.finish(search)
                 });
+                // What versions of a key go on in.
+                found_in[*no] = found_in[*no].max(FoundIn::since(earlier));
                 let deleted = self.deleted_in(table, keys[*no], snapshot)?;
                 found[*no] = verdict(hit.transpose()?.flatten(), deleted);
             }

@@ -50,6 +50,7 @@ use space::NewTable;
 use table::Table;
 use value_file::ValueFiles;
 
+use crate::cache::records::FoundIn;
 use crate::probe::{Probe, ProbeSource, Trace};
 use crate::record::found::Found;
 
@@ -160,10 +161,11 @@ impl Tree {
         keys: &[&[u8]],
         snapshot: Seq,
         found: &mut [Option<Found>],
+        found_in: &mut [FoundIn],
     ) -> Result<()> {
         let mut wanted: Vec<usize> = (0..keys.len()).filter(|no| found[*no].is_none()).collect();
         for (_, level) in self.levels() {
-            level.get_many(keys, &wanted, snapshot, found)?;
+            level.get_many(keys, &wanted, snapshot, found, found_in)?;
             wanted.retain(|no| found[*no].is_none());
         }
         Ok(())

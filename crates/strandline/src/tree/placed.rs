@@ -104,7 +104,13 @@ mod tests {
         Made {
             region,
             tables,
-            table: Table::new(NewTable { desc, space, values: Vec::new(), reads: 0 }),
+            table: Table::new(NewTable {
+                desc,
+                space,
+                values: Vec::new(),
+                reads: 0,
+                warm: Vec::new(),
+            }),
         }
     }
 

@@ -63,17 +63,18 @@ impl ReadTimes {
         TierOfFile { times: Arc::clone(self), no }
     }
 
-    /// Reads a block of a tier.
+    /// Reads so many blocks of a tier at once: each takes its part of the time.
     #[inline]
-    pub(crate) fn timed<T>(&self, no: u32, read: impl FnOnce() -> T) -> T {
+    pub(crate) fn timed<T>(&self, no: u32, blocks: u32, read: impl FnOnce() -> T) -> T {
         let Some(tier) = self.tier(no) else { return read() };
-        let earlier = tier.reads.fetch_add(1, Relaxed);
-        if tier.modelled.is_some() || !earlier.is_multiple_of(TIMED) {
+        let earlier = tier.reads.fetch_add(blocks.into(), Relaxed);
+        let is_due = earlier.next_multiple_of(TIMED) < earlier + u64::from(blocks);
+        if tier.modelled.is_some() || !is_due {
             return read();
         }
         let began = Instant::now();
         let got = read();
-        tier.learn(began.elapsed());
+        tier.learn(began.elapsed() / blocks);
         got
     }
 
@@ -92,10 +93,10 @@ impl ReadTimes {
 }
 
 impl TierOfFile {
-    /// Reads a block of it.
+    /// Reads so many blocks of it at once.
     #[inline]
-    pub(crate) fn timed<T>(&self, read: impl FnOnce() -> T) -> T {
-        self.times.timed(self.no, read)
+    pub(crate) fn timed<T>(&self, blocks: u32, read: impl FnOnce() -> T) -> T {
+        self.times.timed(self.no, blocks, read)
     }
 
     /// What reading a block of it again costs.
@@ -153,13 +154,29 @@ mod tests {
     #[test]
     fn modelled_tiers_are_as_fast_as_their_models_once_a_slower_one_is_read() {
         let times = times(&[Some("optane-dax"), Some("optane-ssd"), None], Some("nvme-tlc"));
-        times.timed(0, || ());
+        times.timed(0, 1, || ());
         assert_eq!(is_fast(&times), [false; 3], "no slower one is read");
-        times.timed(1, || ());
+        times.timed(1, 1, || ());
         assert_eq!(is_fast(&times), [true, false, false]);
-        times.timed(2, || ());
+        times.timed(2, 3, || ());
         assert_eq!(is_fast(&times), [true, true, false]);
         assert_eq!([0, 2, 9].map(|no| times.refetch(no).ns), [2930, 87_000, 0]);
+    }
+
+    /// Of reads of several blocks as many are timed as of blocks that are read alone, about: those in which a multiple of eight lies.
+    #[test]
+    fn blocks_that_are_read_together_are_timed_too() {
+        let is_timed = |earlier: u64, blocks: u32| {
+            let times = times(&[None], None);
+            times.tiers[0].reads.store(earlier, Relaxed);
+            times.timed(0, blocks, || ());
+            assert_eq!(times.tiers[0].reads.load(Relaxed), earlier + u64::from(blocks));
+            times.tiers[0].median.load(Relaxed) > 0
+        };
+        assert!(
+            is_timed(0, 1) && is_timed(0, 5) && is_timed(8, 1) && is_timed(5, 4) && is_timed(1, 90)
+        );
+        assert!(!is_timed(1, 1) && !is_timed(1, 7) && !is_timed(5, 3) && !is_timed(3, 0));
     }
 
     #[test]

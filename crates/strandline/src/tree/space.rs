@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::Result;
 use base::planted::{self, Bug};
 use pool::Extent;
+use sst::Handle;
 
 use super::desc::TableDesc;
 use super::memory::PmExtent;
@@ -28,6 +29,8 @@ pub(crate) struct NewTable {
     pub values: Vec<Arc<ValueFile>>,
     /// Blocks of its inputs that were read lately, its share of them.
     pub reads: u64,
+    /// Its data blocks that are to take the place of blocks of its inputs that are cached.
+    pub warm: Vec<Handle>,
 }
 
 /// The file or extent of a table or of values.

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
-use sst::Layout;
+use sst::{Handle, Layout};
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Probing};
 use super::blocks::{CachedBlocks, File};
 use super::desc::TableDesc;
 use super::heat::Heat;
@@ -46,7 +46,7 @@ struct OpenTable {
 
 impl Table {
     /// A table that a durable edit names.
-    pub(crate) fn new(NewTable { desc, space, values, reads }: NewTable) -> Table {
+    pub(crate) fn new(NewTable { desc, space, values, reads, .. }: NewTable) -> Table {
         space.set_named();
         values.iter().for_each(|file| file.add_table());
         let (space, open, busy) = (Arc::new(space), OnceLock::new(), Arc::<Busy>::default());
@@ -240,10 +240,27 @@ impl Table {
     }
 
     /// The same table, read past the cache: for reading all of it once, from front to back.
-    pub(crate) fn uncached(&self) -> Result<Arc<sst::Table<Ahead>>> {
+    pub(crate) fn uncached(&self, probing: Probing) -> Result<Arc<sst::Table<Ahead>>> {
         let open = self.open()?;
         let file = File(Arc::clone(&open.blocks().file().0));
         let end = open.layout().properties().data_size;
-        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), Ahead::new(file, end))))
+        let ahead = match probing {
+            Probing::EachBlock if !self.is_in_memory() => Ahead::new(file, end).probing(open),
+            Probing::EachBlock | Probing::Nothing => Ahead::new(file, end),
+        };
+        Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), ahead)))
+    }
+
+    /// Puts those of its data blocks at `handles` in the cache that are not there, and has at hand what leads to them.
+    ///
+    /// # Errors
+    /// As [`Table::open`], and those of reading them.
+    pub(crate) fn warm(&self, handles: &[Handle]) -> Result<()> {
+        if self.is_in_memory() {
+            return Ok(());
+        }
+        let open = self.open()?;
+        open.read_roots()?;
+        open.blocks().warm(open.layout(), handles)
     }
 }

@@ -325,7 +325,13 @@ impl Tables {
         let space = self.claim_space(desc.file_place(), desc.extent, desc.len)?;
         // The manifest names no table without the value files that it refers to.
         let values = desc.values.iter().filter_map(|share| values.get(&share.file).cloned());
-        Ok(NewTable { desc: desc.clone(), space, values: values.collect(), reads: 0 })
+        Ok(NewTable {
+            desc: desc.clone(),
+            space,
+            values: values.collect(),
+            reads: 0,
+            warm: Vec::new(),
+        })
     }
 
     /// A number that no table has had.

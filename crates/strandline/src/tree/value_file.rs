@@ -71,8 +71,7 @@ impl BlockSource for ValueBlock<'_> {
 
     fn load(self) -> Result<Block> {
         self.file.note_read(self.of.len);
-        let tier = self.file.site.load().place().tier;
-        self.file.store.tiers.times.timed(tier, || self.file.load(self.key, self.of))
+        self.file.timed(1, || self.file.load(self.key, self.of))
     }
 }
 
@@ -303,6 +302,12 @@ impl ValueFile {
         }
     }
 
+    /// Reads so many values of it at once.
+    fn timed<T>(&self, values: usize, read: impl FnOnce() -> T) -> T {
+        let tier = self.site.load().place().tier;
+        self.store.tiers.times.timed(tier, values as u32, read)
+    }
+
     fn load(&self, key: &[u8], of: &ValueRef) -> Result<Block> {
         let range = self.record(key, of)?;
         let mut record = vec![0; (range.end - range.start) as usize];
@@ -475,7 +480,8 @@ impl ValueFiles {
             let mut ranges: Vec<(u64, &mut [u8])> =
                 ranges.map(|(record, bytes)| (record.start, &mut bytes[..])).collect();
             // What fails together is read alone, and tells then which it is.
-            if file.file()?.0.read_many(&mut ranges).is_err() {
+            let bytes = file.file()?;
+            if file.timed(wanted.len(), || bytes.0.read_many(&mut ranges)).is_err() {
                 continue;
             }
             for ((no, of), record) in wanted.iter().zip(buffers) {

@@ -3,8 +3,8 @@
 use crate::common::{Place, noise, numbered as key, small_levels};
 use ssd::{Memory, SsdModel};
 use strandline::{
-    CacheFigures, Compression, Db, FastBlocks, Keyspace, KeyspaceOptions, KeyspaceTiers, Options,
-    TierSource, TierSpec,
+    CacheFigures, CacheOutputs, Compression, Db, FastBlocks, Keyspace, KeyspaceOptions,
+    KeyspaceTiers, Options, TierSource, TierSpec,
 };
 
 const FAST: &str = "/fast";
@@ -177,5 +177,47 @@ fn blocks_follow_files_that_move() {
         work(&two.db);
         let back = two.read(&all, &all);
         assert!(back.low > CACHE && back.low_misses > 10, "{back:?}");
+    }
+}
+
+#[test]
+fn outputs_that_are_put_in_have_the_priority_of_their_device() {
+    let place = place();
+    let given = options(FastBlocks::Low).block_cache(8 << 20).cache_outputs(CacheOutputs::Warm);
+    let two = Two::new(&place, given);
+    two.read(&[0], &[0]);
+    let hot: Vec<u64> = (1000..1200).collect();
+    two.read(&hot, &hot);
+    let before = two.figures();
+    for i in (0..KEYS).step_by(40) {
+        two.fast.put(key(i), noise(i, 1)).expect("put");
+        two.slow.put(key(i), noise(i, 2)).expect("put");
+    }
+    two.db.compact().expect("compact");
+    work(&two.db);
+    let warm = two.figures();
+    assert!(warm.warmed > before.low / 1000, "{before:?} {warm:?}");
+    assert!(warm.low > before.low / 2 && warm.low < warm.charged, "{before:?} {warm:?}");
+    assert_eq!(warm.low_misses, before.low_misses, "no reader missed them");
+    let read = two.read(&hot, &hot);
+    assert_eq!((read.low_misses, read.misses), (0, 0), "{read:?}");
+    assert!(read.low_hits >= 200, "{read:?}");
+}
+
+/// A device that only gets of several keys at once read was not known to be read, so no other was fast beside it.
+#[test]
+fn gets_of_several_keys_tell_which_device_is_slow() {
+    for value_files_min in [0, 100] {
+        let place = place();
+        let two = Two::new(&place, options(FastBlocks::Low).value_files_min(value_files_min));
+        let keys: Vec<_> = (0..KEYS).step_by(20).map(key).collect();
+        for space in [&two.slow, &two.fast] {
+            for keys in keys.chunks(25) {
+                let found = space.multi_get(keys).expect("get");
+                assert!(found.iter().all(Option::is_some));
+            }
+        }
+        let figures = two.figures();
+        assert!(figures.low > 0 && figures.low_misses > 40, "{figures:?}");
     }
 }

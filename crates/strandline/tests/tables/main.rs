@@ -17,3 +17,4 @@ mod values;
 mod values_defects;
 mod values_scans;
 mod volatile;
+mod warm_outputs;

@@ -52,6 +52,7 @@ fn every_option_either_changes_or_says_that_it_does_not() {
         ("hash_index", "true"),
         ("block_cache", "2M"),
         ("cache_records", "false"),
+        ("cache_outputs", "warm"),
         ("compaction_rate", "100M"),
     ];
     let mut expected = db.options();
@@ -73,6 +74,7 @@ fn every_option_either_changes_or_says_that_it_does_not() {
     for (name, text) in [
         ("no_such_option", "1"),
         ("block_cache", "much"),
+        ("cache_outputs", "all"),
         ("value_space", "1"),
         ("filter_bits", "1000"),
         ("compression", "rot13"),

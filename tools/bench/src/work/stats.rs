@@ -83,6 +83,9 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
                 cache.record_bytes, cache.record_hits, cache.record_misses
             ),
         );
+        if cache.warmed + cache.warm_failed > 0 {
+            row("put in warm", format!("{} blocks, {} bytes", cache.warmed, cache.warmed_bytes));
+        }
         if let Some(cache) = &ssd.pm_cache {
             row(
                 "cache in PM",

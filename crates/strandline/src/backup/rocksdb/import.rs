@@ -29,7 +29,7 @@ use crate::compaction::merge::output::{Output, OutputLimits, OutputOptions};
 use crate::compaction::merge::values::MergeValues;
 use crate::compaction::policy::placement::OutputTier;
 use crate::iter::merging::MergingIterator;
-use crate::iter::source::Source;
+use crate::iter::source::{Source, Warmth};
 use crate::manifest::{KeyspaceDesc, ManifestState, StoredOptions, file};
 use crate::open::SST;
 use crate::open::ground::{Ground, Machine};
@@ -279,6 +279,7 @@ impl Import<'_> {
             cuts: Arc::from([]),
             writer,
             rate: None,
+            warm_most: 0,
         };
         let limits = OutputLimits { floor: None, ceiling: None };
         let output = Output::new(tables, output, None, limits, Ranges::default(), merge_values);
@@ -487,7 +488,8 @@ impl<'f> FamilyMerge<'f> {
             self.output.cut_before(&key)?;
         }
         for counted in self.counts.drain(..) {
-            self.output.add(&key, counted.seq, counted.kind, &counted.value)?;
+            let warmth = Warmth::Unknown;
+            self.output.add(&key, counted.seq, counted.kind, &counted.value, warmth)?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::cache::StoreCache;
 use crate::compaction::merge::output::{Output, OutputLimits};
 use crate::compaction::merge::values::MergeValues;
 use crate::engine::Engine;
+use crate::iter::source::Warmth;
 use crate::manifest::{KeyspaceDesc, ManifestState};
 use crate::open;
 use crate::open::ground::Machine;
@@ -136,7 +137,7 @@ impl Engine {
             left -= 1;
             let Some(value) = scan.value()? else { break };
             output.cut_before(key)?;
-            output.add(key, cut, EntryKind::Value, value)?;
+            output.add(key, cut, EntryKind::Value, value, Warmth::Unknown)?;
             scan.step(Direction::Forward)?;
         }
         if let Some(error) = scan.refused() {

@@ -9,7 +9,8 @@ use crate::compaction::merge::engine::{Caps, Estimate, Merge, MergeEngine, Merge
 use crate::compaction::merge::output::Output;
 use crate::compaction::merge::versions::Versions;
 use crate::iter::merging::MergingIterator;
-use crate::iter::source::{Source, StoreSource};
+use crate::iter::source::{Source, StoreSource, Warmth};
+use crate::tree::ahead::Probing;
 
 /// Seconds for an entry, and for a byte, until they were measured: an order of magnitude.
 const ENTRY_S: f64 = 300e-9;
@@ -59,8 +60,10 @@ impl MergeEngine for Cpu {
         for (run, span) in &merge.runs {
             sources.push(StoreSource::run(&merge.media, run, &span.tail(from))?);
         }
+        let probing =
+            if merge.output.warm_most > 0 { Probing::EachBlock } else { Probing::Nothing };
         for tables in &merge.levels {
-            sources.push(StoreSource::tables(tables.clone(), from)?);
+            sources.push(StoreSource::tables(tables.clone(), from, probing)?);
         }
         let ranges = merge.retention.ranges().clip(from, merge.before.as_deref());
         let (tables, output, below) = (&merge.tables, merge.output.clone(), merge.below.clone());
@@ -118,9 +121,10 @@ impl CpuTask {
         }
         versions.begin(head.key);
         let mut seq = head.seq;
-        let mut in_level0 = false;
+        let (mut in_level0, mut warmth) = (false, Warmth::Unknown);
         while let Some(source) = merging.source() {
             in_level0 |= source.is_level0();
+            warmth = warmth.max(source.warmth());
             let kind = source.kind();
             if versions.wants(seq, kind, retention) {
                 versions.take(seq, kind, source.value(media)?, retention);
@@ -146,7 +150,7 @@ impl CpuTask {
             if !std::mem::replace(&mut begun, true) {
                 output.cut_before(&versions.key)?;
             }
-            output.add(&versions.key, seq, kind, value)?;
+            output.add(&versions.key, seq, kind, value, warmth)?;
         }
         Ok(true)
     }

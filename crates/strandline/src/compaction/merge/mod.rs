@@ -6,3 +6,4 @@ pub(crate) mod output;
 pub(crate) mod sink;
 pub(crate) mod values;
 mod versions;
+mod warm;

@@ -11,9 +11,11 @@ use sst::{EntryKind, RangeDelete, Writer, WriterOptions};
 
 use crate::compaction::merge::sink::{FileTier, SinkOptions, TableSink};
 use crate::compaction::merge::values::{MergeValues, ValueOutput};
+use crate::compaction::merge::warm::BlockNotes;
 use crate::compaction::policy::pick::OVERLAP_MAX;
 use crate::compaction::policy::placement::OutputTier;
 use crate::fences::Side;
+use crate::iter::source::Warmth;
 use crate::ranges::Ranges;
 use crate::throttle::rate::RateLimit;
 use crate::tree::bounds;
@@ -55,6 +57,8 @@ pub(crate) struct OutputOptions {
     pub writer: WriterOptions,
     /// Shared by all that is written.
     pub rate: Option<Arc<RateLimit>>,
+    /// Bytes of blocks that may take the place of cached ones, of all tables of a merge; 0: none do.
+    pub warm_most: u64,
 }
 
 /// Limits of the bounds of all tables of a merge: keys beyond them belong to other tables. Without limits the bounds are the
@@ -92,6 +96,7 @@ struct OpenOutput {
     /// What it refers to in value files, by their numbers, and bytes of all of that.
     shares: ValueShares,
     value_bytes: u64,
+    notes: BlockNotes,
 }
 
 impl OutputOptions {
@@ -175,6 +180,7 @@ impl Output {
         seq: Seq,
         kind: EntryKind,
         value: &[u8],
+        warmth: Warmth,
     ) -> Result<()> {
         if self.open.is_none() {
             self.open = Some(self.begin_table(key)?);
@@ -182,6 +188,7 @@ impl Output {
         let Some(open) = &mut self.open else { return Ok(()) };
         let placed = self.values.place(key, kind, value)?;
         open.writer.add(key, seq, placed.kind, placed.stored)?;
+        open.notes.note(warmth, open.writer.bytes_written());
         if let Some(of) = placed.refers {
             open.value_bytes += open.shares.add(&of, key.len());
         }
@@ -203,7 +210,8 @@ impl Output {
         let overlap_from =
             self.below.as_ref().map_or(0, |below| below.first_from(key, Side::Before));
         let (writer, shares) = (Writer::new(sink, options), ValueShares::default());
-        Ok(OpenOutput { id, writer, full_at, overlap_from, shares, value_bytes: 0 })
+        let notes = BlockNotes::new(self.options.warm_most);
+        Ok(OpenOutput { id, writer, full_at, overlap_from, shares, value_bytes: 0, notes })
     }
 
     /// Ends the table; `next` is the first key of the next one.
@@ -212,6 +220,7 @@ impl Output {
         let next = next.map(|next| self.begin_of(next));
         self.add_ranges(&mut open, next.as_deref())?;
         let written = self.finish(open, next.as_deref())?;
+        self.options.warm_most -= written.warm.iter().map(|block| block.size).sum::<u64>();
         self.done.push(written);
         if next.is_some() {
             self.limits.floor = next;
@@ -319,7 +328,8 @@ impl Output {
         };
         planted::step("read a table back");
         verify::verify(&*self.tables.open(&desc, None)?, desc.len, desc.sum)?;
-        Ok(NewTable { desc, space: written.space, values: Vec::new(), reads: 0 })
+        let warm = open.notes.end(summary.data_bytes);
+        Ok(NewTable { desc, space: written.space, values: Vec::new(), reads: 0, warm })
     }
 
     /// Ends the last table and value file, and hands all tables over, each with the value files that it refers to.

@@ -5,6 +5,7 @@ pub(crate) mod inputs;
 pub(crate) mod level0_inputs;
 pub(crate) mod planned;
 pub(crate) mod value_move;
+pub(crate) mod warm;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;

@@ -34,6 +34,9 @@ pub(super) fn rows(
     if cache.low_hits + cache.low_misses > 0 {
         rows.push(("  fast devices", low_row(cache)));
     }
+    if cache.warmed + cache.warm_failed > 0 {
+        rows.push(("  put in warm", warm_row(cache)));
+    }
     rows.extend(below.into_iter().flat_map(pm_rows));
     rows
 }
@@ -59,6 +62,9 @@ pub(super) fn json(cache: &CacheFigures) -> Value {
         "low_hits": cache.low_hits,
         "low_misses": cache.low_misses,
         "bypassed": cache.bypassed,
+        "warmed": cache.warmed,
+        "warmed_bytes": cache.warmed_bytes,
+        "warm_failed": cache.warm_failed,
     })
 }
 
@@ -71,6 +77,16 @@ fn low_row(cache: &CacheFigures) -> String {
         human::count(cache.low_hits),
         human::count(cache.low_misses),
         human::count(cache.bypassed)
+    )
+}
+
+/// What came to the block cache for blocks that compactions replaced.
+fn warm_row(cache: &CacheFigures) -> String {
+    format!(
+        "{} blocks of {} for those that compactions replaced; {} tables could not be read",
+        human::count(cache.warmed),
+        both(cache.warmed_bytes),
+        human::count(cache.warm_failed)
     )
 }
 

@@ -1,0 +1,112 @@
+//! Blocks of outputs are put in the cache for those of the inputs that were there (`cache_outputs`), so that readers of hot keys do not
+//! miss them all at once.
+//!
+//! A merge notes which blocks it writes from cached ones ([`crate::compaction::merge`]). Once an edit and a View name the tables, these blocks
+//! wait in a queue, and the background reads them, a few in a turn, with no lock held. What a reader has read by then is not read again.
+//!
+//! **I-WARM-1** A block is put in under its own table and offset, after an edit and a View named the table, by one who holds the table: so it goes
+//! with the table's file, as all of its blocks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::planted::{self, Bug};
+use base::{Error, Result};
+use sst::{Handle, Layout, Role};
+
+use crate::caught::{caught, panicked};
+use crate::compaction::under_way::warm::{WarmQueue, WarmTable};
+use crate::engine::Engine;
+use crate::hooks::events::queue::WritesAfter;
+use crate::keyspace::KeyspaceState;
+use crate::options::CacheOutputs;
+use crate::tree::blocks::File;
+use crate::tree::space::NewTable;
+
+/// What is warm of new tables, by their numbers.
+pub(crate) type WarmOutputs = BTreeMap<u64, Vec<Handle>>;
+
+/// Takes out what is warm of new tables.
+pub(crate) fn take_warm(made: &mut [NewTable]) -> WarmOutputs {
+    let all = made.iter_mut().map(|new| (new.desc.id, std::mem::take(&mut new.warm)));
+    all.filter(|(_, blocks)| !blocks.is_empty()).collect()
+}
+
+impl Engine {
+    /// Bytes of blocks that may wait to be put in the cache, and that one merge notes.
+    pub(crate) fn warm_most(&self) -> u64 {
+        match (self.options().cache_outputs, &self.tables) {
+            (CacheOutputs::Warm, Some(tables)) => tables.cache.cache.budget() / 2,
+            (CacheOutputs::Warm | CacheOutputs::Off, _) => 0,
+        }
+    }
+
+    /// Has these blocks put in the cache by and by; all of the tables are installed.
+    pub(crate) fn warm_later(&self, space: &KeyspaceState, mut warm: WarmOutputs) {
+        if warm.is_empty() {
+            return;
+        }
+        let (most, tree) = (self.warm_most(), Arc::clone(&space.subranges()[0].view.load().tree));
+        for (_, table) in tree.tables() {
+            if let Some(blocks) = warm.remove(&table.desc.id) {
+                self.background.warm.push(WarmTable::new(table, blocks), most);
+            }
+        }
+        self.background.member.wake();
+    }
+
+    /// As [`Engine::warm_outputs`], in every other turn, and in none while a writer waits for space.
+    pub(crate) fn warm_outputs_in_turn(&self) -> bool {
+        let may = !self.background.throttle.has_waiters();
+        may && self.background.warms_outputs.fetch_not(Relaxed) && self.warm_outputs()
+    }
+
+    /// Puts some blocks of outputs in the cache; `false` if none wait. What cannot be read is not put in: a reader that needs it is told why.
+    pub(crate) fn warm_outputs(&self) -> bool {
+        let queue = &self.background.warm;
+        let Some(next) = queue.take() else { return false };
+        if self.options().cache_outputs == CacheOutputs::Off {
+            queue.clear();
+            return true;
+        }
+        let done = caught(|| self.warm_some(next, queue));
+        if let Err(error) = done.unwrap_or_else(|said| Err(panicked("warm", &said))) {
+            self.note_cold(&error);
+        }
+        true
+    }
+
+    fn warm_some(&self, mut next: WarmTable, queue: &WarmQueue) -> Result<()> {
+        planted::step("warm an output");
+        // Held until its blocks are there (I-WARM-1).
+        let Some(table) = next.table() else { return Ok(()) };
+        table.warm(&next.next_blocks())?;
+        queue.take_back(next);
+        Ok(())
+    }
+
+    /// Notes that blocks of a table could not be read; the rest of them is left out.
+    fn note_cold(&self, error: &Error) {
+        self.tables.iter().for_each(|tables| tables.cache.cache.note_warm_failed());
+        self.events.note_error(error, WritesAfter::GoOn);
+    }
+
+    /// A planted bug: blocks are put in the cache although no edit names their tables.
+    pub(crate) fn plant_warm(&self, made: &[NewTable]) {
+        let Some(tables) = self.tables.as_ref().filter(|_| planted::is(Bug::WarmBeforeInstall))
+        else {
+            return;
+        };
+        for new in made {
+            let Ok(file) = tables.open(&new.desc, None).map(File) else { continue };
+            let Ok(layout) = Layout::open(&file) else { continue };
+            for handle in &new.warm {
+                if let Ok(block) = layout.load(&file, *handle, Role::Data) {
+                    let key = tables.cache.key(new.desc.id, handle.offset);
+                    tables.cache.keep_output(key, block, Default::default());
+                }
+            }
+        }
+    }
+}
