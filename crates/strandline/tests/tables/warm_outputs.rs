@@ -1,7 +1,7 @@
 //! Blocks of outputs that are put in the cache: that hot keys stay there over a compaction and cold ones do not come, that no answer is
 //! ever wrong, and what becomes of blocks that wait when their table, the option or the store goes.
 //!
-//! Where a rule of [`I-WARM-1`] is shown, it is switched off once, and the schedule must then fail.
+//! Where a rule is shown (I-WARM-1), it is switched off once, and the schedule must then fail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Place {
 fn put(db: &Db, keys: std::ops::Range<u64>, step: usize, round: u64) {
     for i in keys.step_by(step) {
         db.put(key(i), value(i, round)).expect("put");
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             work(db);
         }
     }
@@ -98,7 +98,7 @@ fn overwrite(db: &Db) {
 
 /// The round that a key is in then.
 fn round(i: u64) -> u64 {
-    if i % 10 == 0 { 2 } else { 1 }
+    if i.is_multiple_of(10) { 2 } else { 1 }
 }
 
 #[test]
