@@ -14,6 +14,8 @@ const COMMITS_MIN: u64 = 512 << 20;
 /// Times the memory of a store on a disk: data that spills, and data for long runs.
 pub const SPILL: u64 = 8;
 pub const LONG: u64 = 10;
+/// The same where few keys are read most of the time.
+pub const SKEWED: u64 = 4;
 
 /// Sizes that the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,7 @@ impl Sizes {
         match (place, fit) {
             (Place::Disk, Fit::Spill | Fit::Cold) => SPILL * self.memory,
             (Place::Disk, Fit::Long) => LONG * self.memory,
+            (Place::Disk, Fit::Skewed) | (Place::Hybrid, _) => SKEWED * self.memory,
             (Place::Disk, Fit::Pool | Fit::Tables | Fit::Commits) => 2 * self.memory,
             (Place::Tmpfs | Place::Split, _) => self.data,
         }
@@ -58,6 +61,8 @@ impl Sizes {
         match (place, fit) {
             (Place::Disk, Fit::Spill | Fit::Cold | Fit::Long) => Dram::shared_out(self.memory),
             (Place::Disk, Fit::Commits) => Dram::shared_out((SPILL * self.memory).max(COMMITS_MIN)),
+            (Place::Disk, Fit::Skewed) => Dram::read_mostly(self.memory),
+            (Place::Hybrid, _) => Dram::with_second(self.memory),
             (Place::Disk, Fit::Pool) => {
                 let dram = Dram::shared_out(4 * data);
                 // With what records have beside keys and values, index runs, and space to merge them.
@@ -88,13 +93,33 @@ impl Dram {
         }
     }
 
+    /// All engines have `total`, and nothing is put once all is compacted: caches alike have three quarters of it, and an eighth is
+    /// for this engine's records, a quarter for the others' memtables. This engine has no more than half of its budget for blocks;
+    /// the other half would be for the index of its records, which are few.
+    fn read_mostly(total: u64) -> Dram {
+        let cache = total / 4 * 3;
+        Dram {
+            total: Some(total),
+            pool: (total / 8).clamp(RECORDS.0, RECORDS.1),
+            indexes: 2 * cache,
+            block_cache: Some(cache),
+            cache,
+            buffer: (total / 4 / BUFFERS).min(BUFFER_MAX),
+        }
+    }
+
+    /// The same, and as much persistent memory: this engine's pool, and another's cache below its cache.
+    fn with_second(total: u64) -> Dram {
+        Dram { pool: total.max(4 * RECORDS.0), ..Dram::read_mostly(total) }
+    }
+
     fn beside_pool(fit: Fit, data: u64) -> Dram {
         let (pool, cache) = match fit {
             Fit::Spill => (data / 4, data / 4),
             Fit::Long => (data / 10, data / 4),
             Fit::Pool | Fit::Commits => (data * 3, data * 2),
             Fit::Tables => (data / 4, data * 2),
-            Fit::Cold => (data / 4, data / 8),
+            Fit::Cold | Fit::Skewed => (data / 4, data / 8),
         };
         let pool = pool.next_multiple_of(1 << 20).max(POOL_MIN);
         Dram {
@@ -112,7 +137,8 @@ impl Dram {
 mod tests {
     use super::*;
 
-    const FITS: [Fit; 6] = [Fit::Spill, Fit::Long, Fit::Pool, Fit::Tables, Fit::Cold, Fit::Commits];
+    const FITS: [Fit; 7] =
+        [Fit::Spill, Fit::Long, Fit::Pool, Fit::Tables, Fit::Cold, Fit::Skewed, Fit::Commits];
 
     #[test]
     fn on_a_disk_all_have_the_same() {
@@ -121,7 +147,15 @@ mod tests {
             for fit in FITS {
                 let dram = sizes.dram(Place::Disk, fit);
                 let total = dram.total.unwrap();
-                assert_eq!(dram.pool + dram.indexes, total);
+                let used = match fit {
+                    // Of what is for indexes only the cache is used.
+                    Fit::Skewed => dram.cache,
+                    _ => dram.indexes,
+                };
+                match fit {
+                    Fit::Skewed => assert!(dram.pool + used <= total.max(16 << 20)),
+                    _ => assert_eq!(dram.pool + used, total),
+                }
                 assert!(dram.block_cache.is_none_or(|cache| cache <= dram.indexes / 2), "{fit:?}");
                 assert!(dram.cache + BUFFERS * dram.buffer <= total);
             }
@@ -132,10 +166,18 @@ mod tests {
     fn data_is_so_many_times_the_memory() {
         for memory in [32 << 20, 64 << 20, 128 << 20, 1 << 30] {
             let sizes = Sizes { memory, data: 1 << 20 };
-            for (fit, times) in [(Fit::Spill, 8), (Fit::Long, 10)] {
+            for (fit, times) in [(Fit::Spill, 8), (Fit::Long, 10), (Fit::Skewed, 4)] {
                 let total = sizes.dram(Place::Disk, fit).total.unwrap();
                 assert_eq!(sizes.data(Place::Disk, fit), times * total, "{fit:?} {memory}");
             }
+        }
+        // Persistent memory is not a part of the memory, and caches of it are alike.
+        for memory in [32 << 20, 64 << 20, 1 << 30] {
+            let sizes = Sizes { memory, data: 1 << 20 };
+            let dram = sizes.dram(Place::Hybrid, Fit::Skewed);
+            assert_eq!((dram.total, dram.pool), (Some(memory), memory));
+            assert_eq!(dram.block_cache, Some(dram.cache));
+            assert_eq!(sizes.data(Place::Hybrid, Fit::Skewed), 4 * memory);
         }
         let tmpfs = Sizes { memory: 1, data: 1 << 30 };
         assert_eq!(tmpfs.dram(Place::Tmpfs, Fit::Spill).pool, 256 << 20);

@@ -22,8 +22,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "group",
         "names",
-        "groups to run: disk, where all engines use the same disk and memory; tmpfs, where all are in memory; split, which is \
-         not on equal terms (default: all)",
+        "groups to run: disk, where all engines use the same disk and memory; hybrid, the same with persistent memory, for which \
+         tmpfs stands, for a second cache; tmpfs, where all are in memory; split, which is not on equal terms (default: all)",
     ),
     ("values", "bytes", "sizes of values to run, of 100,1024,16K,64K (default: 100,1024)"),
     ("filling", "form", "values that compress to half (half, default) or not at all (random)"),
@@ -31,21 +31,22 @@ const TABLE: &[(&str, &str, &str)] = &[
         "draw",
         "form",
         "how keys of overwrites and reads are drawn: uniform (default), zipf, with an exponent of 0.99, or \
-         hot-set, four fifths from a fifth of the keys; hot keys all over",
+         hot-set, four fifths from a fifth of the keys; hot keys all over. Benchmarks with zipf in their names always draw so",
     ),
     (
         "rivals",
         "names",
-        "engines to compare with (default: rocksdb,rocksdb-recycle,fjall,redb,lmdb). With values apart from their keys: \
-         strandline-apart, the same with another value_space (strandline-apart-130, -155, -200), rocksdb-blob and \
-         rocksdb-blob-unforced",
+        "engines to compare with (default: rocksdb,rocksdb-recycle,rocksdb-second,fjall,redb,lmdb). With values apart from their \
+         keys: strandline-apart, the same with another value_space (strandline-apart-130, -155, -200), rocksdb-blob and \
+         rocksdb-blob-unforced. With a secondary cache that does not compress: rocksdb-second-unpacked",
     ),
     ("runs", "count", "runs of each benchmark on each engine, in turns (default: 3)"),
     (
         "memory",
         "bytes",
         "memory of a store on a disk (default: 64M). Data is eight times that in fills, ten times in cold, mixed and \
-         overwrite, and twice that where all fits memory, which is more then",
+         overwrite, four times in zipf, where persistent memory is as large, and twice that where all fits memory, which is \
+         more then",
     ),
     (
         "data",
@@ -372,6 +373,12 @@ mod tests {
         assert_eq!(other.of(fill), Load { filling: Filling::Random, draw: Draw::Uniform });
         let (_, overwrite) = stages::find("disk-overwrite", 1, 100).unwrap();
         assert_eq!(other.of(overwrite), other);
+        // One that is about a draw has no row for each of them.
+        for name in ["disk-get-zipf", "disk-get-zipf-scan", "hybrid-get-zipf"] {
+            let (_, zipf) = stages::find(name, 1, 100).unwrap();
+            assert_eq!(other.of(zipf), load(&["--filling=random"]));
+            assert_eq!(zipf.draw, Some(Draw::Zipf));
+        }
         let apart = parse(&["--rivals=strandline-apart-130,rocksdb-blob-unforced"]).unwrap();
         assert_eq!(apart.rivals.len(), 2);
         // A number of rivals makes no page.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bench::scratch::MEMORY;
 
 use crate::data::Filling;
-use crate::dram::{LONG, SPILL, Sizes};
+use crate::dram::{LONG, SKEWED, SPILL, Sizes};
 use crate::flags::Flags;
 use crate::stages::{Fit, Place};
 use bench::data::draw::Draw;
@@ -42,10 +42,11 @@ fn on_disk(sizes: &Sizes) -> String {
     let memory = bytes(sizes.memory);
     let of = |fit: Fit| bytes(sizes.data(Place::Disk, fit));
     format!(
-        "{memory}; data {} in fills ({SPILL} times), {} in cold, mixed and overwrite ({LONG} times), {} where memory has \
-         all; commits {}",
+        "{memory}; data {} in fills ({SPILL} times), {} in cold, mixed and overwrite ({LONG} times), {} in zipf ({SKEWED} times), \
+         {} where memory has all; commits {}",
         of(Fit::Spill),
         of(Fit::Long),
+        of(Fit::Skewed),
         of(Fit::Pool),
         sizes.dram(Place::Disk, Fit::Commits).total.map_or_else(String::new, bytes)
     )

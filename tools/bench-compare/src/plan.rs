@@ -6,8 +6,9 @@ use crate::data::BLOCK;
 use crate::engines::Maker;
 use crate::flags::Flags;
 use crate::measure::latency::Timing;
+use crate::measure::misses::Looks;
 use crate::slices::{SLICES, Slice};
-use crate::stages::{Case, PageCache, Place, Stage, Work};
+use crate::stages::{Case, PageCache, Place, Prepared, Stage, Work};
 use crate::work::Length;
 
 /// Longest that a fill may take, and with a store that commits page by page; what it reached by then is told.
@@ -23,6 +24,10 @@ const SHORT: usize = 4096;
 const COLD_PART: u64 = 16;
 /// Of the reads of cold data one in so many comes before those that count: it opens tables.
 const WARM_PART: u64 = 50;
+/// Longest that this may take.
+const WARM_PATIENCE: Duration = Duration::from_secs(120);
+/// By so many threads.
+pub const WARM_THREADS: usize = 2;
 
 /// For what is not measured.
 pub const UNTIMED: Timing = Timing::Off;
@@ -49,8 +54,23 @@ pub fn warm(stage: &Stage, case: &Case, length: Length) -> Option<Length> {
         Work::Get | Work::GetAbsent | Work::Scan => {
             Some(Length { time: length.time / 5, ops: u64::MAX })
         }
+        // Until the scan has been to most of the store.
+        Work::GetWhileScan(_) => Some(Length { time: length.time, ops: u64::MAX }),
         Work::Fill | Work::Commit(_) | Work::Steady | Work::GetWhilePut(_) => None,
     }
+}
+
+/// Gets that come before all benchmarks of a stage, if its store begins warm: as many on all engines.
+pub fn fills_caches(stage: &Stage, keys: u64) -> Option<Length> {
+    let is_warm = stage.prepared == Prepared::Warm;
+    is_warm.then_some(Length { time: WARM_PATIENCE, ops: keys })
+}
+
+/// Which gets are looked at, whether they read the disk: where the system's cache is not in between.
+pub fn looks(stage: &Stage, case: &Case) -> Looks {
+    let gets = matches!(case.work, Work::Get | Work::GetWhileScan(_));
+    let told = stage.place.shares_disk() && case.cache == PageCache::Past;
+    if gets && told { Looks::On } else { Looks::Off }
 }
 
 /// Synced commits of one thread are measured in slices, in turn with bare loops.
@@ -63,7 +83,7 @@ pub fn slices(flags: &Flags, stage: &Stage, case: &Case) -> Option<Slice> {
 pub fn timing(stage: &Stage, case: &Case) -> Timing {
     match case.work {
         Work::Steady => Timing::Every(1),
-        _ if stage.place != Place::Disk => Timing::Off,
+        _ if !stage.place.shares_disk() => Timing::Off,
         Work::Commit(_) | Work::Scan => Timing::Every(1),
         _ if stage.value_size > SHORT => Timing::Every(1),
         _ if case.cache == PageCache::Used || case.work == Work::Fill => Timing::Every(OPS_A_TIME),

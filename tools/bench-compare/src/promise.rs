@@ -57,27 +57,29 @@ pub const UNEQUAL: &str = "promises differ";
 
 /// Stands beside a ratio of reads where one side put more beside them than the other.
 pub const UNLIKE_WRITERS: &str = "writers differ";
+/// The same where one scanned more.
+pub const UNLIKE_SCANS: &str = "scans differ";
 
-/// Puts a second beside reads that count as the same: the least part of the other side's.
+/// Puts or entries a second beside reads that count as the same: the least part of the other side's.
 const ALIKE: f64 = 0.95;
 
-/// Whether both sides put as much beside what was measured.
+/// Whether both sides did as much beside what was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writers {
-    /// They did, or nothing was put beside.
+pub enum BesideReads {
+    /// They did, or did nothing.
     Alike,
-    /// One did more, which slows what it reads.
-    Differ,
+    /// One did more, which slows what it reads; the note says of what.
+    Differs(&'static str),
 }
 
-impl Writers {
-    /// Of the puts a second of both sides, if there were any.
-    pub fn of(puts: [Option<f64>; 2]) -> Writers {
-        match puts {
+impl BesideReads {
+    /// Of the puts or entries a second of both sides, if there were any, and the note for what differs.
+    pub fn of(rates: [Option<f64>; 2], note: &'static str) -> BesideReads {
+        match rates {
             [Some(ours), Some(theirs)] if ours.min(theirs) < ALIKE * ours.max(theirs) => {
-                Writers::Differ
+                BesideReads::Differs(note)
             }
-            _ => Writers::Alike,
+            _ => BesideReads::Alike,
         }
     }
 }
@@ -99,7 +101,7 @@ pub struct Ratio {
     least: f64,
     most: f64,
     promises: [Promise; 2],
-    writers: Writers,
+    beside: BesideReads,
     marks: Vec<Mark>,
 }
 
@@ -108,29 +110,32 @@ impl Ratio {
     pub fn of(
         mut runs: Vec<f64>,
         promises: [Promise; 2],
-        writers: Writers,
+        beside: BesideReads,
         marks: Vec<Mark>,
     ) -> Option<Ratio> {
         runs.sort_by(f64::total_cmp);
         let (least, most) = (*runs.first()?, *runs.last()?);
-        Some(Ratio { median: median(runs), least, most, promises, writers, marks })
+        Some(Ratio { median: median(runs), least, most, promises, beside, marks })
     }
 
     /// Whether both sides promise the same, and had the same to do.
     pub fn is_equal(&self) -> bool {
-        self.figures().is_some() && self.writers == Writers::Alike
+        self.figures().is_some() && self.beside == BesideReads::Alike
     }
 
     /// Why it is no comparison of speed, or one of few runs.
     fn notes(&self) -> Vec<String> {
         let promises = (self.promises[0] != self.promises[1]).then(|| UNEQUAL.to_string());
-        let writers = (self.writers == Writers::Differ).then(|| UNLIKE_WRITERS.to_string());
+        let beside = match self.beside {
+            BesideReads::Alike => None,
+            BesideReads::Differs(note) => Some(note.to_string()),
+        };
         let marks = self.marks.iter().map(|mark| match mark {
             Mark::Cut(put, of) => format!("{put} of {of} keys"),
             Mark::Few(1) => "1 run".into(),
             Mark::Few(runs) => format!("{runs} runs"),
         });
-        promises.into_iter().chain(writers).chain(marks).collect()
+        promises.into_iter().chain(beside).chain(marks).collect()
     }
 
     /// What both sides promise, this engine first.
@@ -169,20 +174,21 @@ mod tests {
         for ours in ALL {
             for theirs in ALL {
                 let runs = vec![3.0, 1.0, 2.0];
-                let ratio = Ratio::of(runs, [ours, theirs], Writers::Alike, Vec::new()).unwrap();
+                let ratio =
+                    Ratio::of(runs, [ours, theirs], BesideReads::Alike, Vec::new()).unwrap();
                 let same = if ours == theirs { "2.00 (1.00-3.00)" } else { "- (promises differ)" };
                 assert_eq!(ratio.to_string(), same);
                 assert_eq!(ratio.is_equal(), ours == theirs);
             }
         }
-        let none = Ratio::of(Vec::new(), [Promise::Synced; 2], Writers::Alike, Vec::new());
+        let none = Ratio::of(Vec::new(), [Promise::Synced; 2], BesideReads::Alike, Vec::new());
         assert_eq!(none, None);
     }
 
     #[test]
     fn a_ratio_of_unlike_data_or_few_runs_says_so() {
         let ratio = |marks| {
-            let ratio = Ratio::of(vec![2.0], [Promise::Synced; 2], Writers::Alike, marks);
+            let ratio = Ratio::of(vec![2.0], [Promise::Synced; 2], BesideReads::Alike, marks);
             ratio.unwrap().to_string()
         };
         assert_eq!(ratio(vec![Mark::Cut(3, 10), Mark::Few(2)]), "- (3 of 10 keys, 2 runs)");
@@ -191,9 +197,14 @@ mod tests {
 
     #[test]
     fn a_ratio_of_reads_beside_different_writers_says_so() {
+        let ratio_with = |rates, note| {
+            let beside = BesideReads::of(rates, note);
+            Ratio::of(vec![2.0], [Promise::Synced; 2], beside, Vec::new()).unwrap()
+        };
+        let scans = ratio_with([Some(50e3), Some(20e3)], UNLIKE_SCANS);
+        assert_eq!(scans.to_string(), "2.00 (2.00-2.00) (scans differ)");
         let ratio = |puts: [Option<f64>; 2]| {
-            let ratio = Ratio::of(vec![2.0], [Promise::Synced; 2], Writers::of(puts), Vec::new());
-            let ratio = ratio.unwrap();
+            let ratio = ratio_with(puts, UNLIKE_WRITERS);
             (ratio.is_equal(), ratio.to_string())
         };
         assert_eq!(ratio([Some(50e3), Some(49e3)]), (true, "2.00 (2.00-2.00)".into()));

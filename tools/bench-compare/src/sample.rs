@@ -39,9 +39,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// What of it counts in `case`: a fill has each key once, however others are drawn.
+    /// What of it counts in `case`: a fill has each key once, however others are drawn, and some say by themselves how they are.
     pub fn of(self, case: &Case) -> Load {
-        let draw = if case.work == Work::Fill { Draw::Uniform } else { self.draw };
+        let fixed = case.work == Work::Fill || case.draw.is_some();
+        let draw = if fixed { Draw::Uniform } else { self.draw };
         Load { draw, ..self }
     }
 }

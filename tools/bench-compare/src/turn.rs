@@ -12,6 +12,7 @@ use crate::ground;
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::group::Peak;
 use crate::measure::memory::MemoryMeter;
+use crate::measure::misses::Misses;
 use crate::plan;
 use crate::promise::Promise;
 use crate::sample::Sample;
@@ -78,10 +79,11 @@ pub fn run(
     let memory = match stage.place {
         Place::Disk => None,
         Place::Tmpfs | Place::Split => Some(within(Path::new(MEMORY), dram.pool + 2 * bytes)?),
+        Place::Hybrid => Some(within(Path::new(MEMORY), dram.pool)?),
     };
     let disk = match stage.place {
         Place::Tmpfs => None,
-        Place::Disk | Place::Split => {
+        Place::Disk | Place::Split | Place::Hybrid => {
             ground::settle(&flags.disk)?;
             // A log of records takes some twice their bytes.
             Some(within(&flags.disk, 3 * (bytes + dram.pool))?)
@@ -140,7 +142,7 @@ impl Subject<'_> {
         spot_check(&bench)?;
         delete_some(&bench)?;
         // What was put for a time differs from engine to engine.
-        let alike = |work| matches!(work, Work::Fill | Work::Get | Work::GetAbsent | Work::Scan);
+        let alike = |work| !matches!(work, Work::Commit(_) | Work::Steady | Work::GetWhilePut(_));
         let same = cases.iter().all(|case| alike(case.work)) && digest.count == bench.model.len();
         Ok(Turn { samples, digest: same.then_some(digest) })
     }
@@ -157,7 +159,7 @@ impl Subject<'_> {
             }
             Prepared::Primed => {}
             Prepared::Loaded => bench.load()?,
-            Prepared::Compacted => {
+            Prepared::Compacted | Prepared::Warm => {
                 bench.load()?;
                 bench.engine.compact()?;
             }
@@ -181,9 +183,9 @@ impl Subject<'_> {
 
     /// Opens the store anew, if the benchmark needs that.
     fn make_ready(&mut self, case: &Case) -> Result<()> {
-        let on_disk = self.stage.place == Place::Disk;
-        let cold =
-            on_disk && case.cache != PageCache::Used && self.stage.prepared != Prepared::Empty;
+        let on_disk = self.stage.place.shares_disk();
+        let stays = matches!(self.stage.prepared, Prepared::Empty | Prepared::Warm);
+        let cold = on_disk && case.cache != PageCache::Used && !stays;
         let open = self.engine.as_ref().map(|(mode, _)| *mode);
         if cold || open != Some(mode(case)) {
             self.close()?;
@@ -195,6 +197,10 @@ impl Subject<'_> {
                 let bench = self.bench(0)?;
                 verify::whole(bench.engine, bench.data, bench.model)?;
             }
+            if let Some(length) = plan::fills_caches(self.stage, self.model.len()) {
+                let bench = self.bench_of(case, 3)?;
+                bench.run(Work::Get, plan::WARM_THREADS, length, &Clocks::new(plan::UNTIMED))?;
+            }
         } else if on_disk {
             ground::sync(self.dir)?;
         }
@@ -205,11 +211,14 @@ impl Subject<'_> {
     fn measure(&self, case: &'static Case) -> Result<(Measured, Vec<Sample>)> {
         let length = plan::length(self.flags, self.stage, case, self.maker);
         if let Some(warm) = plan::warm(self.stage, case, length) {
-            let bench = self.bench(1)?;
+            let bench = self.bench_of(case, 1)?;
             bench.run(case.work, case.threads, warm, &Clocks::new(plan::UNTIMED))?;
         }
-        let bench = self.bench(2)?;
-        let clocks = Clocks::new(plan::timing(self.stage, case));
+        let bench = self.bench_of(case, 2)?;
+        let clocks = Clocks {
+            misses: Misses::new(plan::looks(self.stage, case)),
+            ..Clocks::new(plan::timing(self.stage, case))
+        };
         let (before, moved) = (bench.engine.written(), ProcessBytes::now());
         let slices = plan::slices(self.flags, self.stage, case);
         let (mut measured, loops) = match slices {
@@ -225,6 +234,7 @@ impl Subject<'_> {
             measured.moved = ProcessBytes::now().since(moved);
             measured.written = written_since(bench.engine, before);
         }
+        measured.hits = clocks.misses.hits();
         measured.latency = clocks.main.latency();
         measured.aside_latency = clocks.aside.latency();
         let loops = loops.into_iter().map(|one| Sample {
@@ -254,6 +264,12 @@ impl Subject<'_> {
             durability: bench.engine.durability()?,
             measured,
         })
+    }
+
+    /// The store at hand, for `case`.
+    fn bench_of(&self, case: &Case, salt: u64) -> Result<Bench<'_>> {
+        let bench = self.bench(salt)?;
+        Ok(Bench { draw: case.draw.unwrap_or(bench.draw), ..bench })
     }
 
     /// The store at hand. What is drawn differs with `salt`.

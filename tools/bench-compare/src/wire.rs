@@ -7,6 +7,7 @@ use crate::data::Filling;
 use crate::engines::{self, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::Latency;
+use crate::measure::misses::Hits;
 use crate::promise::Promise;
 use crate::sample::{self, CaseKey, Load, Sample};
 use crate::stages::{self, Case, Stage};
@@ -114,6 +115,7 @@ fn of_measured(measured: &Measured) -> Value {
         "rate": rate(measured.rate),
         "commits": measured.commits,
         "aside": measured.aside.map(rate),
+        "hits": measured.hits.map(|hits| json!([hits.looked, hits.found])),
         "latency": measured.latency.map(times),
         "aside_latency": measured.aside_latency.map(times),
         "written": measured.written.map(|w| json!([w.files, w.pm, w.syncs])),
@@ -133,6 +135,9 @@ fn to_measured(value: &Value) -> Option<Measured> {
         rate: to_rate(&value["rate"])?,
         commits: value["commits"].as_u64()?,
         aside: optional(&value["aside"], to_rate)?,
+        hits: optional(&value["hits"], |hits| {
+            Some(Hits { looked: hits[0].as_u64()?, found: hits[1].as_u64()? })
+        })?,
         latency: optional(&value["latency"], to_latency)?,
         aside_latency: optional(&value["aside_latency"], to_latency)?,
         written: optional(&value["written"], |written| {
@@ -201,6 +206,7 @@ mod tests {
             rate: Rate { ops: 7, seconds: 0.5 },
             commits: 3,
             aside: Some(Rate { ops: 1, seconds: 1e9 }),
+            hits: Some(Hits { looked: 20, found: 15 }),
             latency: Some(times),
             aside_latency: Some(Latency { p999: Some(3.5), ..times }),
             written: Some(Written { files: 5, pm: 6, syncs: Some(2) }),

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | strandline | `value_files_min` 0; in tmpfs a pool there, `block_cache` and `dram_budget`; on a disk `Options::default()` but for its share of the memory, `pm_size` half of it and `dram_budget` the rest; `wal_sync=never` where the others do not sync either; `ssd_direct` where RocksDB has its two options for that |
 //! | RocksDB | `HyperClockCache` of the cache's size, with filters and indexes in it, those of level 0 pinned; Bloom 10; `max_write_buffer_number` 4, `write_buffer_size` 64 MiB or an eighth of memory; levels and tables for that by its own rule (`optimize_level_style_compaction`); `max_background_jobs` 2, LZ4, `level_compaction_dynamic_level_bytes` (default), `bytes_per_sync` 1 MiB, checksums verified (default); statistics only with `--counted`. Once as its log is by default, and once with `recycle_log_file_num=4`, read back from its file `LOG`, which must also tell that files were used again |
+//! | RocksDB with a secondary cache | the same, with a `CompressedSecondaryCache` below the block cache, where this engine has `pm_cache`: both have as many bytes of persistent memory, RocksDB's in DRAM, which is not charged to its memory |
 //! | the same with values apart | `value_files_min` and `min_blob_size` 512; values of 1 KiB and more, where they go to a disk. How much space that may take is what `value_space` says, and for RocksDB `blob_garbage_collection_force_threshold`, so that there is a row for each; what it takes is measured |
 //! | fjall | `cache_size` = the cache, LZ4 on all levels but the first two (default), Bloom by default, memtables of 64 MiB (default) or what memory allows, 2 workers; flushed to the system at every write, unless it syncs (`SyncData`); its journal is set to 64 MiB ahead (default) |
 //! | redb | `set_cache_size` = the cache, or on a disk all memory; unsynced puts are `Durability::None`, and every 1024th is durable so that space comes back |
@@ -29,6 +30,7 @@ mod ours;
 mod redb;
 mod rocks;
 mod rocks_log;
+mod rocks_second;
 
 use std::path::Path;
 
@@ -151,10 +153,12 @@ pub struct Maker {
 /// This engine.
 pub const OURS: &Maker = &ours::MAKER;
 /// The others.
-pub const RIVALS: [&Maker; 5] =
-    [&rocks::MAKER, &rocks::RECYCLING, &fjall::MAKER, &redb::MAKER, &lmdb::MAKER];
-/// This engine and RocksDB with values apart from their keys, which run where they are asked for: each takes its own space.
-const APART: [&Maker; 6] = [
+pub const RIVALS: [&Maker; 6] =
+    [&rocks::MAKER, &rocks::RECYCLING, &rocks::SECOND, &fjall::MAKER, &redb::MAKER, &lmdb::MAKER];
+/// What runs where it is asked for: this engine and RocksDB with values apart from their keys, where each takes its own space, and RocksDB
+/// with a slower cache.
+const ON_DEMAND: [&Maker; 7] = [
+    &rocks::SECOND_UNPACKED,
     &ours::APART,
     &ours::APART_130,
     &ours::APART_155,
@@ -178,7 +182,7 @@ fn pages_offer(stage: &Stage, case: &Case) -> bool {
 
 /// All that can be compared with.
 pub fn rivals() -> impl Iterator<Item = &'static Maker> {
-    RIVALS.into_iter().chain(APART)
+    RIVALS.into_iter().chain(ON_DEMAND)
 }
 
 /// All that can be opened, this engine first.

@@ -13,7 +13,9 @@ pub(super) const MAKER: Maker = Maker {
     settings: "in tmpfs a pool there, block_cache = cache, dram_budget = 2 caches + 256 MiB; on a disk Options::default() (so \
                that records are in DRAM, with a log beside the tables), pm_size half of the memory and dram_budget \
                the rest, but pm_size for all data in disk-get-memory and disk-scan-memory, block_cache for all in \
-               disk-get-cached and disk-scan-cached; wal_sync = never where the others do not sync; value_files_min 0",
+               disk-get-cached and disk-scan-cached; where keys are drawn by Zipf's law pm_size an eighth of the memory and \
+               block_cache three quarters, dram_budget twice that, or with persistent memory pm_size all of that, and pm_cache \
+               75; wal_sync = never where the others do not sync; value_files_min 0",
     has_log: true,
     offers: |_, _| true,
     open: |setup| open(setup, ValueFiles::Off),
@@ -57,6 +59,9 @@ enum ValueFiles {
     Space(u32),
 }
 
+/// The most that the cache may have of the pool, in percent.
+const PM_CACHE: u32 = 75;
+
 struct Ours {
     db: Db,
     sync: WalSync,
@@ -94,6 +99,9 @@ fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
         let tables = SsdSource::Path(setup.dir.join("sst"));
         options = options.pm(PmSource::Path(memory.join("pool"))).ssd(tables);
     }
+    if setup.place == Place::Hybrid {
+        options = options.pm_cache(PM_CACHE);
+    }
     if setup.fit == Fit::Pool {
         // Else a compaction would move records to tables.
         options = options.ssd(SsdSource::None);
@@ -103,7 +111,7 @@ fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     if setup.place == Place::Disk && db.properties().wal.is_none() {
         return Err(format!("strandline: no log on the disk: {}", db.pm_choice()));
     }
-    let tables = setup.place == Place::Disk && setup.fit != Fit::Pool;
+    let tables = setup.place.shares_disk() && setup.fit != Fit::Pool;
     let rest = if tables { Rest::Tables } else { Rest::Memory };
     Ok(Box::new(Ours { db, sync, rest }))
 }

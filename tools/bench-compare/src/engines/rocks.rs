@@ -9,6 +9,7 @@ use rocksdb::{
 };
 
 use super::rocks_log::{self, RocksLog};
+use super::rocks_second::{self, Packing};
 use super::{Engine, LONG_VALUE, Maker, Result, Setup, Written, of};
 use crate::dram::BUFFERS;
 use crate::promise::Promise;
@@ -20,10 +21,30 @@ pub(super) const MAKER: Maker = Maker {
     settings: "HyperClockCache = cache, Bloom 10 bits, write_buffer_size 64 MiB or an eighth of the memory, \
                max_write_buffer_number 4, level base and table size by its rule for that budget, filters and indexes in \
                the cache, max_background_jobs 2, LZ4, dynamic level bytes, bytes_per_sync 1 MiB, blocks of 4 KiB; its log \
-               as by default",
+               as by default. Where keys are drawn by Zipf's law a cache of three quarters of the memory and write_buffer_size \
+               a sixteenth",
     has_log: true,
-    offers: |_, _| true,
-    open: |setup| open(setup, Recycling::Default, Values::Together),
+    // Of persistent memory it makes nothing.
+    offers: |stage, _| stage.place != Place::Hybrid,
+    open: |setup| open(setup, Recycling::Default, Values::Together, Below::Nothing),
+};
+
+pub(super) const SECOND: Maker = Maker {
+    name: "rocksdb-second",
+    version: "RocksDB 11.8.1 with a secondary cache",
+    settings: "as rocksdb, and below its HyperClockCache a CompressedSecondaryCache (LZ4, its default) of as many bytes as \
+               strandline's pool. It lies in DRAM beside the memory that both have and counts as persistent memory, which RocksDB has \
+               no cache for but PersistentCache, whose files are 100 MiB and whose buffers in DRAM 220 MiB at least",
+    offers: |stage, _| stage.place == Place::Hybrid,
+    open: |setup| open(setup, Recycling::Default, Values::Together, Below::Second(Packing::Lz4)),
+    ..MAKER
+};
+
+pub(super) const SECOND_UNPACKED: Maker = Maker {
+    name: "rocksdb-second-unpacked",
+    settings: "as rocksdb-second, and compression_type kNoCompression",
+    open: |setup| open(setup, Recycling::Default, Values::Together, Below::Second(Packing::None)),
+    ..SECOND
 };
 
 pub(super) const RECYCLING: Maker = Maker {
@@ -32,7 +53,7 @@ pub(super) const RECYCLING: Maker = Maker {
     settings: "the same, and recycle_log_file_num 4; a run in which no file of the log was used again fails",
     has_log: true,
     offers: is_told_by_its_log,
-    open: |setup| open(setup, Recycling::Four, Values::Together),
+    open: |setup| open(setup, Recycling::Four, Values::Together, Below::Nothing),
 };
 
 pub(super) const BLOBS: Maker = Maker {
@@ -42,13 +63,13 @@ pub(super) const BLOBS: Maker = Maker {
                blob_garbage_collection_age_cutoff 0.25 (default) and blob_garbage_collection_force_threshold 0.5",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 0.5 }),
+    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 0.5 }, Below::Nothing),
 };
 
 pub(super) const BLOBS_UNFORCED: Maker = Maker {
     name: "rocksdb-blob-unforced",
     settings: "as rocksdb-blob, and blob_garbage_collection_force_threshold 1.0 (default)",
-    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 1.0 }),
+    open: |setup| open(setup, Recycling::Default, Values::Apart { force: 1.0 }, Below::Nothing),
     ..BLOBS
 };
 
@@ -60,6 +81,14 @@ enum Values {
         /// Of the oldest blob files so large a part must be garbage that a compaction is made for them alone.
         force: f64,
     },
+}
+
+/// What is below the block cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Below {
+    Nothing,
+    /// What makes room in the block cache, as often as that was so lately.
+    Second(Packing),
 }
 
 /// Values that are worth a file of their own, where they go to a disk.
@@ -89,10 +118,16 @@ struct Rocks {
     counted: bool,
     dir: PathBuf,
     recycling: Recycling,
+    below: Below,
     log: RocksLog,
 }
 
-fn open(setup: &Setup<'_>, recycling: Recycling, values: Values) -> Result<Box<dyn Engine>> {
+fn open(
+    setup: &Setup<'_>,
+    recycling: Recycling,
+    values: Values,
+    below: Below,
+) -> Result<Box<dyn Engine>> {
     let (survives, counted, direct) = (setup.survives, setup.counted, setup.direct);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_hyper_clock_cache(setup.dram.cache as usize, 0));
@@ -129,6 +164,9 @@ fn open(setup: &Setup<'_>, recycling: Recycling, values: Values) -> Result<Box<d
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
+    if let Below::Second(packing) = below {
+        options = rocks_second::with(options, setup.dram.cache, setup.dram.pool, packing)?;
+    }
     let mut write = WriteOptions::default();
     write.set_sync(survives == Survives::Power);
     write.disable_wal(survives == Survives::Nothing);
@@ -139,7 +177,11 @@ fn open(setup: &Setup<'_>, recycling: Recycling, values: Values) -> Result<Box<d
     if recycling == Recycling::Four && log.recycled != 4 {
         return Err(format!("rocksdb: recycle_log_file_num is {} in its LOG, not 4", log.recycled));
     }
-    Ok(Box::new(Rocks { db, options, write, survives, counted, dir, recycling, log }))
+    let second = matches!(below, Below::Second(_));
+    if second != log.has_second {
+        return Err(format!("rocksdb: its LOG tells of a secondary cache: {}", log.has_second));
+    }
+    Ok(Box::new(Rocks { db, options, write, survives, counted, dir, recycling, below, log }))
 }
 
 impl Engine for Rocks {
@@ -205,6 +247,13 @@ impl Engine for Rocks {
                 }
                 format!("{}, files of logs were used again", self.log)
             }
+        };
+        let log = match self.below {
+            Below::Second(_) if self.counted => {
+                let hits = self.options.get_ticker_count(Ticker::SecondaryCacheDataHits);
+                format!("{log}, {hits} blocks of data found in the secondary cache")
+            }
+            _ => log,
         };
         Ok(match self.survives {
             Survives::Nothing => "WAL off".into(),

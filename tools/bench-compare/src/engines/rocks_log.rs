@@ -1,16 +1,21 @@
-//! What RocksDB does with its write-ahead log, as its own file `LOG` says after an open.
+//! What RocksDB does with its write-ahead log and caches, as its own file `LOG` says after an open.
 
 use std::fmt;
 use std::path::Path;
 
 use super::Result;
 
-/// Settings of the write-ahead log as they are in force.
+/// Settings as they are in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RocksLog {
     /// Old files that are kept to be written over.
     pub recycled: u32,
+    /// The block cache has another below it.
+    pub has_second: bool,
 }
+
+/// Begins what the file says of a secondary cache.
+const SECOND: &str = "secondary_cache:";
 
 impl RocksLog {
     /// Reads the file in `dir`.
@@ -25,7 +30,10 @@ impl RocksLog {
         if option(text, "manual_wal_flush")? != 0 {
             return Err("rocksdb: manual_wal_flush is on: puts would not be written".into());
         }
-        Ok(RocksLog { recycled: option(text, "recycle_log_file_num")? })
+        let recycled = option(text, "recycle_log_file_num")?;
+        // One level more than of a cache by itself.
+        let has_second = text.lines().any(|line| line.trim_start().starts_with(SECOND));
+        Ok(RocksLog { recycled, has_second })
     }
 }
 
@@ -71,7 +79,9 @@ mod tests {
             format!("2026/11/25-17:00:00.1 42                Options.{name}: {value}\n")
         };
         let text = line("recycle_log_file_num", 4) + &line("manual_wal_flush", 0);
-        assert_eq!(RocksLog::parse(&text), Ok(RocksLog { recycled: 4 }));
+        assert_eq!(RocksLog::parse(&text), Ok(RocksLog { recycled: 4, has_second: false }));
+        let second = text.clone() + "  secondary_cache:\n    capacity : 42\n";
+        assert_eq!(RocksLog::parse(&second), Ok(RocksLog { recycled: 4, has_second: true }));
         assert_eq!(reuses(&text), 0);
         let reused =
             "2026/11/25-17:00:01 42 [db/db_impl/db_impl_open.cc] reusing log 8 from recycle list\n";

@@ -78,7 +78,7 @@ fn smoke(maker: &Maker, place: Place) {
             continue;
         }
         let scratch = match place {
-            Place::Disk => on_disk(),
+            Place::Disk | Place::Hybrid => on_disk(),
             Place::Tmpfs | Place::Split => {
                 let folders = [PathBuf::from(bench::scratch::MEMORY), std::env::temp_dir()];
                 Some(Scratch::within(&folders, 64 << 20).unwrap())
@@ -106,6 +106,7 @@ fn named(name: &str) -> &'static Maker {
 fn strandline() {
     smoke(OURS, Place::Tmpfs);
     smoke(OURS, Place::Disk);
+    smoke(OURS, Place::Hybrid);
 }
 
 #[test]
@@ -128,6 +129,36 @@ fn rocksdb_recycles_its_log() {
     let told = engine.durability().unwrap();
     assert!(told.contains("recycle_log_file_num 4") && told.contains("used again"), "{told}");
     engine.close().unwrap();
+}
+
+#[test]
+fn rocksdb_has_a_second_cache() {
+    for name in ["rocksdb-second", "rocksdb-second-unpacked"] {
+        smoke(named(name), Place::Hybrid);
+        let Some(scratch) = on_disk() else { return };
+        let setup = setup(scratch.path(), Place::Hybrid, Survives::Kill);
+        let engine = (named(name).open)(&setup).unwrap();
+        let data = Data::new(Spread::Dense, Filling::Random, 1024);
+        let (mut key, mut value, keys) = (Vec::new(), Vec::new(), 2 * setup.dram.cache / 1024);
+        for number in 0..keys {
+            data.key(number, &mut key);
+            data.value(number, 1, &mut value);
+            engine.put(&key, &value).unwrap();
+        }
+        engine.compact().unwrap();
+        // Twice what the first holds, and less than both do: what comes again is in the second.
+        for number in (0..4 * keys).map(|turn| turn % keys) {
+            data.key(number, &mut key);
+            value.clear();
+            assert!(engine.get(&key, &mut value).unwrap(), "{name} {number}");
+            assert_eq!(data.generation(number, &value), Some(1), "{name} {number}");
+        }
+        let told = engine.durability().unwrap();
+        let hits = told.rsplit_once(", ").and_then(|(_, told)| told.split_once(' '));
+        let hits = hits.and_then(|(hits, _)| hits.parse::<u64>().ok());
+        assert!(hits.is_some_and(|hits| hits > keys / 8), "{name}: {told}");
+        engine.close().unwrap();
+    }
 }
 
 /// Values of 1 KiB that do not compress, each put ten times, and the bytes of the store's files then.

@@ -4,3 +4,4 @@ pub mod bytes;
 pub mod group;
 pub mod latency;
 pub mod memory;
+pub mod misses;

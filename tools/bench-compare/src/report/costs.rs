@@ -1,8 +1,10 @@
 //! What a benchmark cost beside time: medians of the runs, in words.
 
+use crate::crew::Rate;
 use crate::data::KEY;
 use crate::figures::{count, median, time};
 use crate::measure::bytes::ProcessBytes;
+use crate::measure::misses::Hits;
 use crate::plan;
 use crate::sample::Sample;
 use crate::stages::{Place, Work};
@@ -18,10 +20,19 @@ pub fn of(runs: &[&Sample]) -> String {
         (!figures.is_empty()).then(|| median(figures))
     };
     let mut costs = Vec::new();
-    if let Some(aside) = of(&|run| run.measured.aside.map(|aside| aside.per_second())) {
+    let aside = |works: fn(Work) -> bool| {
+        of(&|run| run.measured.aside.filter(|_| works(run.case.work)).map(Rate::per_second))
+    };
+    if let Some(puts) = aside(Work::is_beside_puts) {
         let p999 = of(&|run| run.measured.aside_latency?.p999);
         let p999 = p999.map_or("-".into(), time);
-        costs.push(format!("{} puts/s beside (p99.9 {p999})", count(aside)));
+        costs.push(format!("{} puts/s beside (p99.9 {p999})", count(puts)));
+    }
+    if let Some(entries) = aside(Work::is_beside_a_scan) {
+        costs.push(format!("{} entries/s scanned beside", count(entries)));
+    }
+    if let Some(percent) = of(&|run| run.measured.hits.map(Hits::percent)) {
+        costs.push(format!("{percent:.1} % without the disk"));
     }
     if runs.iter().any(|run| run.measured.latency.is_some()) {
         let p99 = of(&|run| run.measured.latency?.p99).map_or("-".into(), time);
@@ -100,7 +111,7 @@ pub fn pm_per_byte(sample: &Sample) -> Option<f64> {
 pub fn space_per_byte(sample: &Sample) -> Option<f64> {
     let has_all = !matches!(sample.case.work, Work::Commit(_));
     let data = sample.keys * (KEY + sample.stage.value_size) as u64;
-    let space = sample.measured.space.filter(|_| has_all && sample.place() == Place::Disk)?;
+    let space = sample.measured.space.filter(|_| has_all && sample.place().shares_disk())?;
     Some(space as f64 / data.max(1) as f64)
 }
 
@@ -122,7 +133,7 @@ pub fn commits_a_sync(measured: &Measured) -> Option<f64> {
 pub fn read_per_operation(sample: &Sample) -> Option<f64> {
     let reads = matches!(sample.case.work, Work::Get | Work::GetAbsent | Work::Scan);
     let measured = &sample.measured;
-    (reads && sample.place() == Place::Disk && measured.rate.ops > 0)
+    (reads && sample.place().shares_disk() && measured.rate.ops > 0)
         .then(|| measured.moved.read as f64 / measured.rate.ops as f64)
 }
 

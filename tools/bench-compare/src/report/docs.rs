@@ -3,7 +3,7 @@
 use super::{Report, Row, table};
 use crate::engines;
 use crate::kept::Command;
-use crate::promise::{UNEQUAL, UNLIKE_WRITERS};
+use crate::promise::{UNEQUAL, UNLIKE_SCANS, UNLIKE_WRITERS};
 use crate::stages::{self, Place};
 
 /// Where the page goes, from the root of the repository.
@@ -43,7 +43,8 @@ single turns.
 
 Each row names what a completed put survived on both sides: `power-fail`, `synced to SSD`, `process crash only`, the same
 where a power failure may take the whole store, or `none`. Where the two are not the same, there is no ratio ({UNEQUAL}).
-Nor is it a comparison of speed where one side put more beside the reads that were measured ({UNLIKE_WRITERS}).
+Nor is it a comparison of speed where one side put more beside the reads that were measured ({UNLIKE_WRITERS}), or scanned
+more ({UNLIKE_SCANS}).
 
 ```sh
 scripts/install-rivals
@@ -52,6 +53,8 @@ $B --only=disk-sync
 $B --only=disk-fill
 $B --only=disk-get-memory,disk-scan-memory,disk-get-cached,disk-scan-cached
 $B --only=disk-get-cold,disk-scan-cold,disk-get-direct,disk-scan-direct,disk-mixed,disk-overwrite
+$B --only=disk-get-zipf
+$B --group=hybrid
 $B --report --write-docs
 ```
 
@@ -79,6 +82,8 @@ io_uring, and its log to a mapping where it is not synced, which the system does
 counts as to be written to the disk, in whole pages; a page that is changed twice before it is written counts once, one that
 is synced twice counts twice. Times the data on the disk: what all files take at the end, logs included, to keys and values.
 Memory: the most of what no file backs, and files in tmpfs; LMDB's cache is the system's and not in it. KiB from the disk each: for a get or scan; near 0, the system's cache had it.
+Without the disk: gets that found all in memory or persistent memory, so that their thread read nothing from the disk, of one in 16
+that was looked at; a scan beside them reads on another thread, and is not in it.
 "
     )
 }

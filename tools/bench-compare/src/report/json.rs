@@ -9,7 +9,9 @@ use super::costs::{
 };
 use crate::engines;
 use crate::kept::Command;
+use crate::measure::misses::Hits;
 use crate::sample::Sample;
+use crate::stages::Work;
 
 /// Machine, settings, rows and every run.
 pub fn object(report: &Report) -> Value {
@@ -77,6 +79,9 @@ fn run(command: usize, sample: &Sample) -> Value {
 
 fn of_run(command: usize, sample: &Sample) -> Value {
     let measured = &sample.measured;
+    let aside = |of: fn(Work) -> bool| {
+        measured.aside.filter(|_| of(sample.case.work)).map(|aside| aside.per_second())
+    };
     json!({
         "benchmark": sample.case.name,
         "command": command,
@@ -91,7 +96,10 @@ fn of_run(command: usize, sample: &Sample) -> Value {
         "keys": sample.keys,
         "ops": measured.rate.ops,
         "ops_per_sec": measured.rate.per_second(),
-        "puts_aside_per_sec": measured.aside.map(|aside| aside.per_second()),
+        "puts_aside_per_sec": aside(Work::is_beside_puts),
+        "scanned_aside_per_sec": aside(Work::is_beside_a_scan),
+        "gets_looked_at": measured.hits.map(|hits| hits.looked),
+        "hit_percent": measured.hits.map(Hits::percent),
         "promise": sample.promise.words(),
         "durability": sample.durability,
         "keys_put_of": measured.cut,

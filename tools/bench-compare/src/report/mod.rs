@@ -9,7 +9,7 @@ use crate::engines::{BARE_LOOPS, OURS};
 use crate::figures::median;
 use crate::flags::LEAST_RUNS;
 use crate::kept::{Command, Kept};
-use crate::promise::{Mark, Ratio, Writers};
+use crate::promise::{BesideReads, Mark, Ratio, UNLIKE_SCANS, UNLIKE_WRITERS};
 use crate::sample::{self, CaseKey, Load, Sample};
 use crate::stages::{self, Place};
 
@@ -109,14 +109,18 @@ impl Report {
             })
             .collect();
         let aside = |runs: &[&Sample]| {
-            let puts: Vec<f64> =
+            let rates: Vec<f64> =
                 runs.iter().filter_map(|run| Some(run.measured.aside?.per_second())).collect();
-            (!puts.is_empty()).then(|| median(puts))
+            (!rates.is_empty()).then(|| median(rates))
         };
         let few = (ratios.len() < LEAST_RUNS).then_some(Mark::Few(ratios.len()));
         let cut = ours.iter().chain(&theirs).find_map(|run| run.measured.cut);
         let marks = cut.map(|[put, of]| Mark::Cut(put, of)).into_iter().chain(few).collect();
-        let writers = Writers::of([aside(&ours), aside(&theirs)]);
+        let note = match first.case.work.is_beside_a_scan() {
+            true => UNLIKE_SCANS,
+            false => UNLIKE_WRITERS,
+        };
+        let beside = BesideReads::of([aside(&ours), aside(&theirs)], note);
         let limits = self.commands.get(command).map(|command| command.limits);
         let our_median = median(ours.iter().map(rate).collect());
         Some(Row {
@@ -125,7 +129,7 @@ impl Report {
             rival: sample.engine,
             ours: our_median,
             theirs: median(theirs.iter().map(rate).collect()),
-            ratio: Ratio::of(ratios, [first.promise, sample.promise], writers, marks)?,
+            ratio: Ratio::of(ratios, [first.promise, sample.promise], beside, marks)?,
             durability: [first.durability.clone(), sample.durability.clone()],
             limit: limits.and_then(|limits| limits.of(first)).map(|limit| our_median / limit),
             costs: [costs::of(&ours), costs::of(&theirs)],

@@ -9,6 +9,7 @@ use crate::engines::{BARE_LOOPS, RIVALS};
 use crate::flags::Flags;
 use crate::kept::Kept;
 use crate::measure::bytes::ProcessBytes;
+use crate::measure::misses::Hits;
 use crate::promise::{Promise, UNEQUAL};
 use crate::report::docs;
 use crate::sample::{Load, Sample};
@@ -148,6 +149,35 @@ fn a_row_tells_bytes_to_the_ssd_and_space() {
     assert!(cost("disk-worn-scan").contains("1.50 times the data on the disk"));
     assert!(!cost("disk-sync").contains("times the data"));
     assert!(!cost("overwrite").contains("to the SSD"));
+}
+
+#[test]
+fn a_row_tells_what_was_found_without_the_disk_and_scanned_beside() {
+    let sides = [("strandline", 80, 1000), ("rocksdb-second", 60, 500)];
+    let samples = sides.iter().flat_map(|(engine, found, scanned)| {
+        let mut samples = runs("hybrid-get-zipf-scan", engine, Promise::ProcessCrash, 1000.0);
+        for sample in &mut samples {
+            sample.measured.hits = Some(Hits { looked: 100, found: *found });
+            sample.measured.aside = Some(Rate { ops: *scanned, seconds: 1.0 });
+            // Most of it by the scan.
+            sample.measured.moved = ProcessBytes { read: 1 << 30, ..ProcessBytes::default() };
+        }
+        samples
+    });
+    let report = report(samples.collect());
+    let rows = report.rows();
+    let [ours, theirs] = &rows[0].costs;
+    assert!(ours.contains("1.0 k entries/s scanned beside, 80.0 % without the disk"), "{ours}");
+    assert!(theirs.contains("500 entries/s scanned beside, 60.0 % without the disk"), "{theirs}");
+    assert!(!ours.contains("puts/s") && !ours.contains("KiB from the disk"), "{ours}");
+    assert!(rows[0].ratio.to_string().contains("scans differ"), "{}", rows[0].ratio);
+    let json = json::object(&report);
+    let run = &json["runs"][0];
+    assert_eq!(
+        (&run["hit_percent"], &run["scanned_aside_per_sec"]),
+        (&80.0.into(), &1000.0.into())
+    );
+    assert!(run["puts_aside_per_sec"].is_null());
 }
 
 /// A file of the repository.

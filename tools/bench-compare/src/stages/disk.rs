@@ -1,6 +1,8 @@
 //! Everything on the same disk, with the same promise and the same memory.
 
-use super::{Case, Fit, PACE, PageCache, Place, Prepared, Stage, Survives, Work, case};
+use super::{
+    Case, Fit, PACE, PageCache, Place, Prepared, SCAN_PACE, Stage, Survives, Work, case, zipf,
+};
 
 const fn stage(value_size: usize, fit: Fit, prepared: Prepared, cases: &'static [Case]) -> Stage {
     Stage { value_size, place: Place::Disk, fit, prepared, cases }
@@ -70,6 +72,12 @@ const LARGE_LONG: &[Case] = &[
     read("disk-scan-direct", Work::Scan, 1, PageCache::Past),
     unsynced("disk-overwrite", Work::Steady, 1, PageCache::PastIfAble),
 ];
+/// On one store that stays open, because to fill its caches takes longest.
+const SKEWED: &[Case] = &[
+    zipf("disk-get-zipf", Work::Get, 1, Survives::Power),
+    zipf("disk-get-zipf", Work::Get, 2, Survives::Power),
+    zipf("disk-get-zipf-scan", Work::GetWhileScan(SCAN_PACE), 1, Survives::Power),
+];
 const WORN: &[Case] = &[
     read("disk-worn-get", Work::Get, 1, PageCache::Past),
     read("disk-worn-scan", Work::Scan, 1, PageCache::Past),
@@ -93,6 +101,8 @@ pub(super) static STAGES: &[Stage] = &[
     stage(1024, Fit::Tables, Prepared::Compacted, CACHED),
     stage(100, Fit::Long, Prepared::Compacted, LARGE),
     stage(1024, Fit::Long, Prepared::Compacted, LARGE),
+    stage(100, Fit::Skewed, Prepared::Warm, SKEWED),
+    stage(1024, Fit::Skewed, Prepared::Warm, SKEWED),
     stage(KIB16, Fit::Spill, Prepared::Empty, FILL),
     stage(KIB64, Fit::Spill, Prepared::Empty, FILL),
     stage(KIB16, Fit::Long, Prepared::Compacted, LARGE_LONG),
@@ -143,6 +153,17 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
         "as disk-get-cold, for the engines that read past the system's cache (O_DIRECT)",
     ),
     ("disk-scan-direct", "seek and a hundred entries there"),
+    (
+        "disk-get-zipf",
+        "gets of keys by Zipf's law (exponent 0.99, hot keys all over), past the system's cache, from compacted tables of four \
+         times the data that there is memory for. As many gets as there are keys come first and do not count; the store stays \
+         open after them. One get in 16 is looked at, whether its thread read the disk meanwhile",
+    ),
+    (
+        "disk-get-zipf-scan",
+        "the same while one more thread scans the whole store over and over, 32 MiB of keys and values a second, as scans are \
+         by default (RocksDB's fill_cache is true). What it reads is not counted with the gets",
+    ),
     (
         "disk-mixed-paced",
         "gets of random keys while one more thread puts 50,000 times a second, unsynced; ten times the data that there is \

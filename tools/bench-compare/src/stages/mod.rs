@@ -1,8 +1,11 @@
 //! Which benchmarks there are, and on which stores they run.
 
 mod disk;
+mod hybrid;
 mod terms;
 mod tmpfs;
+
+use bench::data::draw::Draw;
 
 pub use terms::{Fit, PageCache, Place, Prepared, Survives, Work};
 
@@ -19,6 +22,8 @@ pub struct Case {
     pub survives: Survives,
     /// What the system's cache may do.
     pub cache: PageCache,
+    /// How keys are drawn, where that is what the benchmark is about and no flag says it.
+    pub draw: Option<Draw>,
 }
 
 impl Case {
@@ -51,15 +56,22 @@ const fn case(
     survives: Survives,
     cache: PageCache,
 ) -> Case {
-    Case { name, work, threads, survives, cache }
+    Case { name, work, threads, survives, cache, draw: None }
+}
+
+/// Gets of keys by Zipf's law, past the system's cache.
+const fn zipf(name: &'static str, work: Work, threads: usize, survives: Survives) -> Case {
+    Case { name, work, threads, survives, cache: PageCache::Past, draw: Some(Draw::Zipf) }
 }
 
 /// Puts a second that each engine can do beside gets.
 const PACE: u32 = 50_000;
+/// Bytes of keys and values that each engine can scan in a second beside gets.
+const SCAN_PACE: u64 = 32 << 20;
 
 /// All of them, in the order in which they run.
 pub fn all() -> impl Iterator<Item = &'static Stage> {
-    disk::STAGES.iter().chain(tmpfs::STAGES)
+    disk::STAGES.iter().chain(hybrid::STAGES).chain(tmpfs::STAGES)
 }
 
 /// The benchmark of this name with so many threads and values of this size, and its stage.
@@ -76,7 +88,7 @@ pub fn find(
 
 /// What the benchmarks are about, by name.
 pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    disk::ABOUT.iter().chain(tmpfs::ABOUT)
+    disk::ABOUT.iter().chain(hybrid::ABOUT).chain(tmpfs::ABOUT)
 }
 
 #[cfg(test)]

@@ -10,11 +10,14 @@ pub enum Place {
     /// This engine's pool in tmpfs, everything else on the disk: what a machine with persistent memory would have. Not
     /// equal terms.
     Split,
+    /// Tables on the same disk, with the same memory and the same persistent memory, for which tmpfs stands: this engine's
+    /// pool, with a cache in it, and what the other has for a cache below its block cache.
+    Hybrid,
 }
 
 impl Place {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Place; 3] = [Place::Disk, Place::Tmpfs, Place::Split];
+    pub const ALL: [Place; 4] = [Place::Disk, Place::Hybrid, Place::Tmpfs, Place::Split];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -22,7 +25,13 @@ impl Place {
             Place::Disk => "disk",
             Place::Tmpfs => "tmpfs",
             Place::Split => "split",
+            Place::Hybrid => "hybrid",
         }
+    }
+
+    /// Whether all engines have their tables on the same disk, so that what is read there tells them apart.
+    pub fn shares_disk(self) -> bool {
+        matches!(self, Place::Disk | Place::Hybrid)
     }
 
     /// What a reader has to know before its figures.
@@ -32,6 +41,9 @@ impl Place {
             Place::Tmpfs => "In the same tmpfs, where no power failure is survived",
             Place::Split => {
                 "Not on equal terms: this engine's pool in tmpfs, everything else on the disk"
+            }
+            Place::Hybrid => {
+                "On the same disk, with the same memory, and as much persistent memory for a second cache"
             }
         }
     }
@@ -62,6 +74,8 @@ pub enum Fit {
     Tables,
     /// All in tables, and the cache holds a small part.
     Cold,
+    /// All in tables, four times the memory, and a few keys are read most of the time.
+    Skewed,
     /// Nothing but commits, with as much memory as a store takes by default.
     Commits,
 }
@@ -83,6 +97,20 @@ pub enum Work {
     Scan,
     /// Gets random keys while one more thread puts, as fast as it can or so many times a second.
     GetWhilePut(Option<u32>),
+    /// Gets random keys while one more thread scans the whole store, over and over, so many bytes a second.
+    GetWhileScan(u64),
+}
+
+impl Work {
+    /// Whether one more thread puts.
+    pub fn is_beside_puts(self) -> bool {
+        matches!(self, Work::GetWhilePut(_))
+    }
+
+    /// Whether one more thread scans.
+    pub fn is_beside_a_scan(self) -> bool {
+        matches!(self, Work::GetWhileScan(_))
+    }
 }
 
 /// What the system's cache of files may do for a store.
@@ -116,6 +144,9 @@ pub enum Prepared {
     Loaded,
     /// All keys are put, and everything is where it stays.
     Compacted,
+    /// The same; then the store is opened as its first benchmark needs it, and gets bring what they read to caches. It stays
+    /// open from one benchmark to the next.
+    Warm,
     /// All keys are put, then random ones until several times as many were put, and what background threads owe for that is
     /// done.
     Worn,

@@ -1,5 +1,6 @@
 //! The workloads: what the threads of a benchmark do to a store, with every answer compared.
 
+mod beside;
 mod put;
 mod read;
 
@@ -13,6 +14,7 @@ use crate::data::{Data, Model};
 use crate::engines::{Engine, Result, Written};
 use crate::measure::bytes::ProcessBytes;
 use crate::measure::latency::{Latency, Times, Timing};
+use crate::measure::misses::{Hits, Looks, Misses};
 use crate::stages::Work;
 use bench::data::draw::{Draw, Draws};
 
@@ -41,13 +43,15 @@ pub struct Length {
     pub ops: u64,
 }
 
-/// Times of a benchmark's operations.
+/// Times of a benchmark's operations, and what they read.
 #[derive(Debug)]
 pub struct Clocks {
     /// Of what is measured.
     pub main: Times,
     /// Of the puts beside it.
     pub aside: Times,
+    /// Gets that read the disk.
+    pub misses: Misses,
 }
 
 impl Clocks {
@@ -58,7 +62,8 @@ impl Clocks {
             Timing::Off => Timing::Off,
             Timing::Every(_) => Timing::Every(1),
         };
-        Clocks { main: Times::new(timing), aside: Times::new(aside) }
+        let misses = Misses::new(Looks::Off);
+        Clocks { main: Times::new(timing), aside: Times::new(aside), misses }
     }
 }
 
@@ -69,8 +74,10 @@ pub struct Measured {
     pub rate: Rate,
     /// Commits, where several puts are one.
     pub commits: u64,
-    /// Puts beside the gets.
+    /// Puts beside the gets, or entries that were scanned there.
     pub aside: Option<Rate>,
+    /// Gets that were looked at, whether they read the disk.
+    pub hits: Option<Hits>,
     /// Times of operations, if they were taken.
     pub latency: Option<Latency>,
     /// Times of puts beside the gets.
@@ -124,7 +131,8 @@ impl Bench<'_> {
             Work::Get => read::get(self, threads, length, clocks),
             Work::GetAbsent => read::get_absent(self, threads, length, clocks),
             Work::Scan => read::scan(self, threads, length, clocks),
-            Work::GetWhilePut(pace) => read::get_while_put(self, threads, pace, length, clocks),
+            Work::GetWhilePut(pace) => beside::get_while_put(self, threads, pace, length, clocks),
+            Work::GetWhileScan(pace) => beside::get_while_scan(self, threads, pace, length, clocks),
         }?;
         measured.moved = ProcessBytes::now().since(moved);
         measured.written = written_since(self.engine, before);

@@ -1,9 +1,6 @@
 //! Workloads that read. Every answer is compared with what it should be, inside the measured time, which costs all
 //! engines the same.
 
-use std::time::{Duration, Instant};
-
-use super::put::Putter;
 use super::{Bench, Clocks, Length, Measured};
 use crate::crew::{self, LAP, Span};
 use crate::data::{BLOCK, KEY};
@@ -16,13 +13,13 @@ const NEXTS: u64 = 100;
 const OPS_MIN: u64 = 64;
 
 /// Of `length`, where each operation meets `blocks` blocks.
-fn span(threads: usize, length: Length, blocks: u64) -> Span {
+pub(super) fn span(threads: usize, length: Length, blocks: u64) -> Span {
     let ops = (length.ops / blocks / threads as u64).max(OPS_MIN);
     Span { time: length.time, ops, lap: LAP.min(ops.div_ceil(OPS_MIN)) }
 }
 
 /// Numbers below `bound` of reads, from random ones of the thread's own.
-fn draws(bench: &Bench<'_>, bound: u64, thread: usize) -> Draws {
+pub(super) fn draws(bench: &Bench<'_>, bound: u64, thread: usize) -> Draws {
     bench.draws(bound, 0xbeef, thread as u64)
 }
 
@@ -32,27 +29,33 @@ pub(super) fn get(
     length: Length,
     clocks: &Clocks,
 ) -> Result<Measured> {
-    let count = bench.model.len();
-    // Nothing is put. Where all values have one generation it is not looked up number by number.
     let same = bench.model.same();
     let (rate, _) = crew::run(threads, false, span(threads, length, 1), &|thread| {
-        let mut draws = draws(bench, count, thread);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut watch = clocks.main.stopwatch();
-        Box::new(move || {
-            let number = draws.draw();
-            bench.data.key(number, &mut key);
-            value.clear();
-            let found = watch.time(|| bench.engine.get(&key, &mut value))?;
-            match bench.data.generation(number, &value) {
-                Some(got) if found && got == same.unwrap_or_else(|| bench.model.get(number)) => {
-                    Ok(())
-                }
-                got => Err(format!("get {number}: found {found}, generation {got:?}")),
-            }
-        })
+        getter(bench, same, thread, clocks)
     })?;
     Ok(Measured { rate, ..Measured::default() })
+}
+
+/// Gets as `thread` does where nothing is put. Where all values have one generation, `same`, it is not looked up number by number.
+pub(super) fn getter<'b>(
+    bench: &'b Bench<'_>,
+    same: Option<u32>,
+    thread: usize,
+    clocks: &'b Clocks,
+) -> Box<dyn FnMut() -> Result<()> + 'b> {
+    let mut draws = draws(bench, bench.model.len(), thread);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let (mut watch, mut misses) = (clocks.main.stopwatch(), clocks.misses.watch());
+    Box::new(move || {
+        let number = draws.draw();
+        bench.data.key(number, &mut key);
+        value.clear();
+        let found = misses.look(|| watch.time(|| bench.engine.get(&key, &mut value)))?;
+        match bench.data.generation(number, &value) {
+            Some(got) if found && got == same.unwrap_or_else(|| bench.model.get(number)) => Ok(()),
+            got => Err(format!("get {number}: found {found}, generation {got:?}")),
+        }
+    })
 }
 
 pub(super) fn get_absent(
@@ -121,53 +124,4 @@ pub(super) fn scan(
         })
     })?;
     Ok(Measured { rate, ..Measured::default() })
-}
-
-/// A get must see what was acknowledged before it began, or what was begun before it ended.
-pub(super) fn get_while_put(
-    bench: &Bench<'_>,
-    threads: usize,
-    pace: Option<u32>,
-    length: Length,
-    clocks: &Clocks,
-) -> Result<Measured> {
-    let count = bench.model.len();
-    let begun = bench.begun;
-    (0..count).for_each(|number| begun.set(number, bench.model.get(number)));
-    let span = span(threads, length, 1);
-    let (rate, aside) = crew::run(threads, true, span, &|thread| {
-        if thread == threads {
-            let mut putter = Putter::new(bench, 0, 1);
-            let (begun_at, mut puts) = (Instant::now(), 0);
-            let mut watch = clocks.aside.stopwatch();
-            return Box::new(move || {
-                if let Some(pace) = pace {
-                    let due = Duration::from_secs(1) * puts / pace;
-                    std::thread::sleep(due.saturating_sub(begun_at.elapsed()));
-                    puts += 1;
-                }
-                let (number, generation) = putter.draw();
-                begun.set(number, generation);
-                watch.time(|| putter.put(bench.engine))
-            });
-        }
-        let mut draws = draws(bench, count, thread);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut watch = clocks.main.stopwatch();
-        Box::new(move || {
-            let number = draws.draw();
-            bench.data.key(number, &mut key);
-            value.clear();
-            let least = bench.model.get(number);
-            let found = watch.time(|| bench.engine.get(&key, &mut value))?;
-            let got = bench.data.generation(number, &value);
-            let most = begun.get(number);
-            match got {
-                Some(got) if found && (least..=most).contains(&got) => Ok(()),
-                _ => Err(format!("get {number}: generation {got:?}, not {least} to {most}")),
-            }
-        })
-    })?;
-    let user_bytes = aside.ops * bench.data.entry();
-    Ok(Measured { rate, aside: Some(aside), user_bytes, ..Measured::default() })
 }
