@@ -212,7 +212,7 @@ impl<K: Key, V> Cache<K, V> {
         let mut held = 0;
         while self.charged() > bytes && held < SHARDS {
             let shard = self.next.fetch_add(1, Relaxed) % SHARDS;
-            held = if self.evict(shard) { 0 } else { held + 1 };
+            held = if self.evict(shard).is_some() { 0 } else { held + 1 };
         }
     }
 
@@ -339,7 +339,7 @@ impl<K: Key, V> Cache<K, V> {
         }
         self.charged.fetch_add(bytes, Relaxed);
         for step in 0..SHARDS {
-            while self.charged() > self.budget() && self.evict((home + step) % SHARDS) {}
+            while self.charged() > self.budget() && self.evict((home + step) % SHARDS).is_some() {}
         }
         let fits = self.charged() <= self.budget();
         if !fits {
@@ -348,16 +348,36 @@ impl<K: Key, V> Cache<K, V> {
         fits
     }
 
-    /// Takes a value out of a shard to make room; `false` if all that is there is held.
-    fn evict(&self, shard: usize) -> bool {
-        let evicted = self.shard(shard).evict(&self.low_share);
-        let Some(Evicted { victim, cost }) = evicted else { return false };
+    /// Takes a value out of a shard to make room, and what it cost; `None` if all that is there is held.
+    fn evict(&self, shard: usize) -> Option<u64> {
+        let Evicted { victim, cost } = self.shard(shard).evict(&self.low_share)?;
         self.charged.fetch_sub(cost, Relaxed);
         self.evictions.fetch_add(1, Relaxed);
         if let Some(take) = &self.take_victim {
             take(victim);
         }
-        true
+        Some(cost)
+    }
+
+    /// Takes values out until they cost so many bytes together, or all that is here is held.
+    pub fn make_room(&self, bytes: u64) {
+        let (mut room, mut without) = (0, 0);
+        // In turns, so that no shard pays for all.
+        while room < bytes && without < SHARDS {
+            let evicted = self.evict(self.next.fetch_add(1, Relaxed) % SHARDS);
+            without = if evicted.is_some() { 0 } else { without + 1 };
+            room += evicted.unwrap_or(0);
+        }
+    }
+
+    /// Drops the values that `is_meant` says, but for those that are held. It looks at all that is here.
+    pub fn drop_where(&self, is_meant: impl Fn(&V) -> bool) {
+        for shard in 0..SHARDS {
+            // They end outside of the lock.
+            let gone = self.shard(shard).drop_where(&is_meant);
+            self.charged.fetch_sub(gone.iter().map(|(_, cost)| cost).sum(), Relaxed);
+            self.evictions.fetch_add(gone.len() as u64, Relaxed);
+        }
     }
 
     /// Drops all values of `group`.

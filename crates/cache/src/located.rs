@@ -172,6 +172,12 @@ impl<K: Key> Directory<K> {
         Some(member)
     }
 
+    /// A value of `group`, if there is one.
+    pub(crate) fn any_of(&self, group: K::Group) -> Option<Located<K>> {
+        let number = self.groups.get(&group).and_then(List::first)?;
+        Some(self.members[number as usize])
+    }
+
     /// All values of `group` are gone.
     pub fn purge(&mut self, group: K::Group) -> Gone {
         let mut gone = Gone::default();

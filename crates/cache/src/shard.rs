@@ -390,6 +390,19 @@ impl<K: Key, V> Shard<K, V> {
         None
     }
 
+    /// Drops the values that `is_meant` says, but for those that are held: themselves, and what they cost. It looks at all.
+    pub(crate) fn drop_where(&mut self, is_meant: &impl Fn(&V) -> bool) -> Vec<(Arc<V>, u64)> {
+        let meant = self.slots.iter().flatten().filter(|slot| is_meant(&slot.value));
+        let meant: Vec<(K, u32)> = meant.map(|slot| (slot.key, slot.number)).collect();
+        let drop_one = |(key, number): (K, u32)| {
+            self.unshelve(number);
+            let at = self.find(key, key.hash());
+            let is_held = self.slots[at].as_ref().is_none_or(|it| Arc::strong_count(&it.value) > 1);
+            if is_held { None } else { self.remove(at) }
+        };
+        meant.into_iter().filter_map(drop_one).collect()
+    }
+
     /// Drops all values of `group`.
     pub(crate) fn purge(&mut self, group: K::Group) -> Gone {
         let mut gone = Gone::default();

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 
 use base::Result;
 pub use file::{FileLock, OpenMode, PoolFile, Prefault};
-pub(crate) use heap::Heap;
+pub(crate) use heap::{Heap, HeapPages};
 pub(crate) use mapping::Mapping;
 pub use probe::{Probe, Storage};
 pub use volatile::VolatileFile;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::{Error, Result};
 
-use crate::backing::{Backing, Heap, VolatileFile};
+use crate::backing::{Backing, Heap, HeapPages, VolatileFile};
 use crate::cacheline::{Flusher, LINE};
 use crate::domain::{Domain, StoreMode};
 use crate::durability::Durability;
@@ -313,7 +313,7 @@ impl Region {
     /// # Errors
     /// `NoSpace` or `InvalidArgument` if there is no such memory.
     pub fn journaled(len: u64, journal: Arc<dyn Journal>) -> Result<Region> {
-        Ok(journaled(Box::new(Heap::new(len)?), journal, None))
+        Ok(journaled(Box::new(Heap::new(len, HeapPages::Huge)?), journal, None))
     }
 
     /// The same in a file without a name, on `device` if its memory stands for slower one. What is read there costs what the device

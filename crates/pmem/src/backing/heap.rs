@@ -34,8 +34,17 @@ unsafe impl Send for Heap {}
 // SAFETY: `Heap` itself never touches the bytes after construction.
 unsafe impl Sync for Heap {}
 
+/// Which pages the memory has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeapPages {
+    /// Huge ones where it is long enough.
+    Huge,
+    /// Small ones, mapped however short it is.
+    Small,
+}
+
 impl Heap {
-    pub(crate) fn new(len: u64) -> Result<Self> {
+    pub(crate) fn new(len: u64, pages: HeapPages) -> Result<Self> {
         let invalid =
             || Error::new(ErrorKind::InvalidArgument, "map", format!("heap region of {len} bytes"));
         let no_space = || {
@@ -50,7 +59,8 @@ impl Heap {
         if size == 0 {
             return Err(invalid());
         }
-        if size < MAPPED_FROM || cfg!(any(miri, sanitized)) {
+        let is_short = size < MAPPED_FROM && pages == HeapPages::Huge;
+        if is_short || cfg!(any(miri, sanitized)) {
             // SAFETY: the layout is not empty.
             let base =
                 NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or_else(no_space)?;
@@ -67,7 +77,7 @@ impl Heap {
             )
         }
         .map_err(|errno| no_space().with_source(std::io::Error::from(errno)))?;
-        let ends = SMALL_PAGES.min(size);
+        let ends = if pages == HeapPages::Small { size } else { SMALL_PAGES.min(size) };
         let huge = size.saturating_sub(2 * ends);
         for (at, len, advice) in [
             (0, ends, Advice::LinuxNoHugepage),
@@ -134,6 +144,17 @@ impl Drop for Heap {
 impl Region {
     /// Zeroed memory of this process: survives nothing. `domain` lets a simulator watch.
     pub fn heap(len: u64, domain: Option<Arc<dyn Domain>>) -> Result<Region> {
-        Ok(Region::new(Box::new(Heap::new(len)?), Durability::None, domain))
+        let heap = Heap::new(len, HeapPages::Huge)?;
+        Ok(Region::new(Box::new(heap), Durability::None, domain))
+    }
+
+    /// Zeroed memory of this process in small pages, which the system gives when they are touched, and gets back as the region ends,
+    /// whatever the allocator does.
+    ///
+    /// # Errors
+    /// `NoSpace`: the system has no more. `InvalidArgument`: `len` is 0, or too large to be addressed.
+    pub fn anonymous(len: u64) -> Result<Region> {
+        let heap = Heap::new(len, HeapPages::Small)?;
+        Ok(Region::new(Box::new(heap), Durability::None, None))
     }
 }

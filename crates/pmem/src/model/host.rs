@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::emulation::{Emulation, PmDevice};
 use super::{Latency, PmModel};
-use crate::backing::Heap;
+use crate::backing::{Heap, HeapPages};
 use crate::cacheline::{Flusher, LINE};
 use crate::durability::Durability;
 use crate::region::Region;
@@ -85,7 +85,7 @@ impl HostMemory {
     }
 
     fn measure(of_file: Option<&Region>, flusher: Flusher) -> HostMemory {
-        let Ok(heap) = Heap::new(SPAN) else {
+        let Ok(heap) = Heap::new(SPAN, HeapPages::Huge) else {
             // There is no memory to spare.
             return HostMemory::unknown();
         };

@@ -129,10 +129,13 @@ impl BlockCache {
     pub(crate) fn set_budget(&self, bytes: u64) {
         self.divide(|was| {
             self.budget.store(bytes, Relaxed);
-            self.memory.fit(bytes);
+            self.memory.set_budget(bytes);
+            // First, as parts go with what is in them: if most blocks had left from all parts, little would stay.
+            self.fit_memory();
             let records = u128::from(was.records) * u128::from(bytes);
             (records / u128::from(was.budget.max(1))) as u64
         });
+        self.fit_memory();
     }
 
     pub(super) fn division(&self) -> Division {
@@ -161,6 +164,8 @@ impl BlockCache {
     pub(super) fn note_read(&self) {
         if self.balance.note_read(self.budget()) && self.records.are_some() {
             self.divide(|division| self.balance.step(division));
+            // What leads to records is on the heap, and grows with them.
+            self.fit_memory();
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Which parts of a memory are free: the shortest that fits is taken, and what becomes free joins its neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// The free parts of a memory. Places and lengths are in units of the caller.
 pub(super) struct FreeSpace {
@@ -31,10 +30,10 @@ impl FreeSpace {
         Some(at)
     }
 
-    /// Gives back what was taken at `at`; returns the free part that it is in then.
-    pub fn give(&mut self, at: u64, len: u64) -> Range<u64> {
+    /// Gives back what was taken at `at`.
+    pub fn give(&mut self, at: u64, len: u64) {
         if len == 0 {
-            return at..at;
+            return;
         }
         self.free += len;
         let (mut start, mut end) = (at, at + len);
@@ -48,17 +47,11 @@ impl FreeSpace {
             end += len;
         }
         self.insert(start, end - start);
-        start..end
     }
 
     /// Units of the longest free part.
     pub fn longest(&self) -> u64 {
         self.by_len.last().map_or(0, |(len, _)| *len)
-    }
-
-    /// Where each free part begins, and its length.
-    pub fn pieces(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.by_place.iter().map(|(at, len)| (*at, *len))
     }
 
     /// Units that are free.

@@ -5,13 +5,13 @@
 //! that blocks and records pass through, brought by some threads and dropped by others, has up to twice as many bytes of the system there
 //! as it knows of. Here what is free is free for all, of any length, and the cache makes room until something fits.
 //!
-//! The memory has parts, mapped when they are needed and given back when nothing is in them. What leads through a block, indexes and filters
-//! are on the heap.
+//! The memory has parts, mapped when they are needed. A part is unmapped when it was closed, and nothing is in it any more. What leads through a
+//! block, indexes and filters are on the heap.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use arc_swap::ArcSwap;
 use base::Result;
@@ -38,8 +38,9 @@ const LONG: u64 = 8;
 pub(crate) struct BlockMemory {
     kind: MemoryKind,
     parts: ArcSwap<Vec<Arc<MemoryPart>>>,
-    /// Held by the thread that maps a part or gives one back.
-    changing: Mutex<()>,
+    /// Parts that were closed, as far as something is in them: a thread may have taken a piece just before. Its lock is held by the
+    /// thread that changes `parts`.
+    closed: Mutex<Vec<Weak<MemoryPart>>>,
 }
 
 enum MemoryKind {
@@ -50,7 +51,7 @@ enum MemoryKind {
 }
 
 /// A part of the memory.
-struct MemoryPart {
+pub(crate) struct MemoryPart {
     region: Region,
     /// Whether a model is to hear of what is read.
     is_slow: bool,
@@ -58,7 +59,9 @@ struct MemoryPart {
     /// Units of the longest free piece, and of all, as under the lock.
     longest: AtomicU64,
     all_free: AtomicU64,
-    /// Nothing is taken from it any more: its pages go back as they become free.
+    /// So many units from its begin have been in use: of the others the system has given none.
+    touched: AtomicU64,
+    /// Nothing is taken from it any more.
     is_closed: AtomicBool,
     /// A fork may have the lock as another thread of its parent held it.
     process: SameProcess,
@@ -73,6 +76,7 @@ impl MemoryPart {
             free: Mutex::new(FreeSpace::new(units)),
             longest: AtomicU64::new(units),
             all_free: AtomicU64::new(units),
+            touched: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             process: SameProcess::begin()?,
         })
@@ -92,9 +96,10 @@ impl MemoryPart {
         if self.is_closed.load(Relaxed) {
             return None;
         }
-        let at = free.take(units);
+        let at = free.take(units)?;
         self.note(&free);
-        at
+        self.touched.fetch_max(at + units, Relaxed);
+        Some(at)
     }
 
     /// Takes back a piece.
@@ -103,21 +108,14 @@ impl MemoryPart {
             return;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let piece = free.give(at, units);
+        free.give(at, units);
         self.note(&free);
-        if self.is_closed.load(Relaxed) {
-            // Under the lock, so that nothing is there.
-            self.region.give_back(piece.start * UNIT, (piece.end - piece.start) * UNIT);
-        }
     }
 
-    /// Gives its free pages back from now on.
-    fn close(&self) {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_closed.store(true, Relaxed);
-        for (at, units) in free.pieces() {
-            self.region.give_back(at * UNIT, units * UNIT);
-        }
+    /// Whether `bytes` lie in it.
+    pub(super) fn has(&self, bytes: &[u8]) -> bool {
+        let begin = self.region.view(0, 0).as_ptr().addr();
+        (begin..begin + self.region.len() as usize).contains(&bytes.as_ptr().addr())
     }
 }
 
@@ -127,9 +125,9 @@ impl BlockMemory {
         let memory = BlockMemory {
             kind: MemoryKind::Dram(AtomicU64::new(0)),
             parts: ArcSwap::default(),
-            changing: Mutex::default(),
+            closed: Mutex::default(),
         };
-        memory.fit(budget);
+        memory.set_budget(budget);
         memory
     }
 
@@ -143,12 +141,12 @@ impl BlockMemory {
         Ok(BlockMemory {
             kind: MemoryKind::Volatile(place.dir.clone()),
             parts: ArcSwap::from_pointee(vec![part]),
-            changing: Mutex::default(),
+            closed: Mutex::default(),
         })
     }
 
-    fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn changing(&self) -> MutexGuard<'_, Vec<Weak<MemoryPart>>> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The directory of volatile memory; none where it is in DRAM.
@@ -165,8 +163,22 @@ impl BlockMemory {
     }
 
     /// Bytes of all parts.
-    fn mapped(&self) -> u64 {
+    pub fn mapped(&self) -> u64 {
         self.parts.load().iter().map(|part| part.region.len()).sum()
+    }
+
+    /// Bytes that the system has given and that nothing is in.
+    pub fn spare(&self) -> u64 {
+        let touched = |part: &Arc<MemoryPart>| part.touched.load(Relaxed) * UNIT;
+        self.parts.load().iter().map(|part| touched(part).saturating_sub(part.taken())).sum()
+    }
+
+    /// By so much it may be beyond its budget: half a part, as a part that is closed takes what is in it along.
+    pub fn tolerance(&self) -> u64 {
+        match &self.kind {
+            MemoryKind::Dram(part) => part.load(Relaxed) / 2,
+            MemoryKind::Volatile(_) => u64::MAX,
+        }
     }
 
     /// Bytes of it that are taken.
@@ -185,12 +197,6 @@ impl BlockMemory {
             MemoryKind::Dram(part) => BlockMemory::cost(len) * LONG <= part.load(Relaxed),
             MemoryKind::Volatile(_) => true,
         }
-    }
-
-    /// Whether there is a place for `len` bytes.
-    pub fn has_room(&self, len: usize) -> bool {
-        let units = BlockMemory::cost(len) / UNIT;
-        self.parts.load().iter().any(|part| part.longest.load(Relaxed) >= units)
     }
 
     /// A place for `len` bytes, if there is one.
@@ -247,45 +253,58 @@ impl BlockMemory {
         if len == 0 {
             return false;
         }
-        let Ok(part) = Region::heap(len, None).and_then(MemoryPart::new) else { return false };
+        let Ok(part) = Region::anonymous(len).and_then(MemoryPart::new) else { return false };
         let more = parts.iter().cloned().chain(Some(Arc::new(part)));
         self.parts.store(Arc::new(more.collect()));
         true
     }
 
-    /// Is for a cache of `budget` bytes from now on: parts beyond that are closed, and go with what is in them.
-    pub fn fit(&self, budget: u64) {
-        let MemoryKind::Dram(each) = &self.kind else { return };
-        let part = (budget / PARTS).max(PART_MIN.min(budget)).next_multiple_of(SYSTEM_PAGE);
-        let _changing = self.changing();
-        each.store(part, Relaxed);
-        let mut kept = 0;
-        self.keep(|part| {
-            kept += part.region.len();
-            kept <= budget
-        });
-    }
-
-    /// Gives parts back that nothing is in, where most of all is free.
-    pub fn give_back(&self) {
-        if matches!(self.kind, MemoryKind::Volatile(_)) {
-            return;
-        }
-        let _changing = self.changing();
-        if self.taken() * 2 < self.mapped() {
-            self.keep(|part| part.taken() > 0);
+    /// Is for a cache of `budget` bytes from now on: new parts are as long as suits that.
+    pub fn set_budget(&self, budget: u64) {
+        if let MemoryKind::Dram(each) = &self.kind {
+            let part = (budget / PARTS).max(PART_MIN.min(budget));
+            each.store(part.next_multiple_of(SYSTEM_PAGE), Relaxed);
         }
     }
 
-    /// Closes the parts that `stays` does not want. The caller holds `changing`.
-    fn keep(&self, mut stays: impl FnMut(&MemoryPart) -> bool) {
+    /// Closes the part with the least in it, if there is one. The cache then drops what is there.
+    pub fn close_emptiest(&self) -> Option<Arc<MemoryPart>> {
+        let mut closed = self.changing();
         let parts = self.parts.load();
-        let (kept, closed): (Vec<_>, Vec<_>) = parts.iter().cloned().partition(|part| stays(part));
-        if closed.is_empty() {
+        let emptiest = parts.iter().min_by_key(|part| part.taken()).cloned()?;
+        self.close(&mut closed, |part| Arc::ptr_eq(part, &emptiest));
+        Some(emptiest)
+    }
+
+    /// Closes parts that nothing is in, where most of all is free.
+    pub fn close_empty(&self) {
+        if matches!(self.kind, MemoryKind::Dram(_)) && self.taken() * 2 < self.mapped() {
+            self.close(&mut self.changing(), |part| part.taken() == 0);
+        }
+    }
+
+    /// Parts that were closed and still have something in them.
+    pub fn closed(&self) -> Vec<Arc<MemoryPart>> {
+        let mut closed = self.changing();
+        closed.retain(|part| part.strong_count() > 0);
+        closed.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn close(
+        &self,
+        closed: &mut Vec<Weak<MemoryPart>>,
+        is_meant: impl Fn(&Arc<MemoryPart>) -> bool,
+    ) {
+        let parts = self.parts.load();
+        let (gone, kept): (Vec<_>, Vec<_>) = parts.iter().cloned().partition(is_meant);
+        if gone.is_empty() {
             return;
         }
         self.parts.store(Arc::new(kept));
-        closed.iter().for_each(|part| part.close());
+        for part in &gone {
+            part.is_closed.store(true, Relaxed);
+            closed.push(Arc::downgrade(part));
+        }
     }
 }
 
@@ -303,6 +322,11 @@ pub(crate) struct PlacedBytes {
 }
 
 impl PlacedBytes {
+    /// Whether it is in `part`.
+    pub fn is_in(&self, part: &Arc<MemoryPart>) -> bool {
+        Arc::ptr_eq(&self.part, part)
+    }
+
     /// Moves a block there, which is as long as the place.
     pub fn fill(mut self, block: Block) -> Block {
         self.write(0, block.bytes());

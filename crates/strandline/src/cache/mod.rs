@@ -31,13 +31,15 @@ use balance::{Balance, Division};
 use records::CachedRecords;
 
 pub(crate) use memory::BlockMemory;
-use memory::PlacedBytes;
+use memory::{MemoryPart, PlacedBytes};
 pub(crate) use pm::PmCache;
 pub use pm::PmCacheFigures;
 pub(crate) use store::{BlockSource, Refetch, StoreCache, blocks_read};
 
 /// Where a block finds no place in its memory, as many of its length make room: free parts are scattered.
 const ROOM_MADE: u64 = 8;
+/// The same for long ones: no more than this part of the cache, but for one of them.
+const ROOM_PARTS: u64 = 64;
 
 /// A store among those that share the cache. Its number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -239,6 +241,11 @@ impl BlockCache {
         below.insert(user, Arc::downgrade(memory));
     }
 
+    /// Bytes of DRAM that it has of the system and that nothing is in.
+    pub(crate) fn spare(&self) -> u64 {
+        if self.is_volatile() { 0 } else { self.memory.spare() }
+    }
+
     /// Bytes of what is held elsewhere.
     pub(crate) fn charged_besides(&self) -> u64 {
         self.blocks.charged_besides()
@@ -338,18 +345,42 @@ impl BlockCache {
     /// Makes a place for `len` bytes, as far as it can.
     fn make_place(&self, len: usize) {
         if !self.grow_memory() {
-            let room = ROOM_MADE * BlockMemory::cost(len);
-            if self.blocks.charge(room) {
-                self.blocks.discharge(room);
-            }
+            let cost = BlockMemory::cost(len);
+            self.blocks.make_room((ROOM_MADE * cost).min(self.budget() / ROOM_PARTS).max(cost));
         }
     }
 
     /// Takes more memory of the system, if the budget allows for it: what is not there counts, too.
     fn grow_memory(&self) -> bool {
+        self.memory.grow(self.budget().saturating_sub(self.elsewhere()))
+    }
+
+    /// Bytes that are charged and not in its memory.
+    fn elsewhere(&self) -> u64 {
         let charged = self.blocks.charged() + self.records.cached.charged();
-        let elsewhere = charged.saturating_sub(self.memory.taken());
-        self.memory.grow(self.budget().saturating_sub(elsewhere))
+        charged.saturating_sub(self.memory.taken())
+    }
+
+    /// Gives memory back until all stays within the budget, about: what is on the heap has become more, or the budget less. What is in a
+    /// part that goes is dropped, but for what is held.
+    fn fit_memory(&self) {
+        let is_over = || {
+            let all = self.memory.mapped() + self.elsewhere();
+            all > self.budget().saturating_add(self.memory.tolerance())
+        };
+        if is_over() {
+            // What was put in meanwhile by threads that had a piece of it already.
+            self.memory.closed().iter().for_each(|part| self.empty(part));
+        }
+        while is_over() {
+            let Some(part) = self.memory.close_emptiest() else { return };
+            self.empty(&part);
+        }
+    }
+
+    fn empty(&self, part: &Arc<MemoryPart>) {
+        self.records.cached.drop_pages(|page| page.is_in(part));
+        self.blocks.drop_where(|block| part.has(block.bytes()));
     }
 
     /// Charges `block`, which a table wants to hold; `None` if that would be too much, and it is to be looked up.
@@ -382,6 +413,7 @@ impl BlockCache {
             self.divide(|division| division.records);
         }
         if held <= most && self.blocks.charge(len) {
+            self.fit_memory();
             return Some(Hold { len, cache: Arc::clone(self) });
         }
         self.held.fetch_sub(len, Relaxed);
@@ -392,7 +424,7 @@ impl BlockCache {
         let gone = self.blocks.purge((user, table));
         self.counters.purged.fetch_add(gone.values, Relaxed);
         if gone.values > 0 {
-            self.memory.give_back();
+            self.memory.close_empty();
         }
     }
 
@@ -459,171 +491,4 @@ impl Drop for Hold {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::{Result, Seq};
-    use sst::{Blocks, EntryKind, Handle, Layout, Role, SEQ_MAX, Table, Writer, WriterOptions};
-
-    /// A table in memory that is read through a cache.
-    struct Through {
-        user: CacheUser,
-        table: u64,
-        bytes: Arc<[u8]>,
-        cache: Arc<BlockCache>,
-    }
-
-    impl Blocks for Through {
-        fn get(&self, layout: &Layout, handle: Handle, role: Role) -> Result<Arc<Block>> {
-            let key = BlockKey { user: self.user, table: self.table, offset: handle.offset };
-            match self.cache.find(key) {
-                Some(block) => Ok(block),
-                None => Ok(self.cache.keep(key, role, layout.load(&self.bytes, handle, role)?)),
-            }
-        }
-    }
-
-    const KEYS: u64 = 5000;
-    const USER: CacheUser = CacheUser(0);
-
-    fn table(id: u64, cache: &Arc<BlockCache>) -> Arc<Table<Through>> {
-        let cache = Arc::clone(cache);
-        table_with(id as u8, |bytes| Through { user: USER, table: id, bytes, cache })
-    }
-
-    /// A table whose values are all of this byte.
-    fn table_with(filling: u8, through: impl FnOnce(Arc<[u8]>) -> Through) -> Arc<Table<Through>> {
-        let mut writer = Writer::new(Vec::new(), WriterOptions::default());
-        for i in 0..KEYS {
-            let key = format!("{i:08}");
-            writer
-                .add(key.as_bytes(), Seq::new(1), EntryKind::Value, &[filling; 100])
-                .expect("add");
-        }
-        let bytes: Arc<[u8]> = writer.finish().expect("finish").0.into();
-        let layout = Layout::open(&bytes).expect("open");
-        Arc::new(Table::new(Arc::new(layout), through(bytes)))
-    }
-
-    fn purge(cache: &BlockCache, table: u64) {
-        cache.purge(USER, table);
-    }
-
-    fn get(table: &Table<Through>, i: u64) -> sst::Hit {
-        table.get(format!("{i:08}").as_bytes(), SEQ_MAX).expect("get").expect("found")
-    }
-
-    /// What a thread may have charged while it makes room for a block.
-    const AT_ONCE: u64 = (ROOM_MADE + 2) * 4608;
-
-    #[test]
-    fn the_budget_is_kept_by_everybody_together() {
-        let cache = Arc::new(BlockCache::new(300 << 10));
-        let tables: Vec<_> = (0..3).map(|id| table(id, &cache)).collect();
-        std::thread::scope(|scope| {
-            for seed in 0..3_u64 {
-                let (cache, tables) = (&cache, &tables);
-                scope.spawn(move || {
-                    for i in 0..20_000_u64 {
-                        let at = mix(seed, i);
-                        let hit = get(&tables[(at % 3) as usize], at / 3 % KEYS);
-                        assert_eq!(hit.value(), [(at % 3) as u8; 100]);
-                        assert!(cache.figures().charged <= cache.budget() + 3 * AT_ONCE);
-                    }
-                });
-            }
-        });
-        let figures = cache.figures();
-        assert!(figures.charged <= figures.budget && figures.charged > figures.budget / 2);
-        assert!(figures.evictions > 1000 && figures.hits > figures.misses / 10);
-        assert_eq!(figures.inserts - figures.evictions, live(&cache));
-        (0..3).for_each(|id| purge(&cache, id));
-        assert_eq!((cache.figures().charged, live(&cache)), (0, 0));
-        assert_eq!(cache.figures().purged, figures.inserts - figures.evictions);
-    }
-
-    fn live(cache: &BlockCache) -> u64 {
-        cache.blocks.len()
-    }
-
-    #[test]
-    fn what_was_read_is_here_and_the_index_stays_longer() {
-        let cache = Arc::new(BlockCache::new(200 << 10));
-        let table = table(7, &cache);
-        drop(get(&table, 17));
-        let first = cache.figures();
-        drop(get(&table, 17));
-        let again = cache.figures();
-        assert_eq!(again.misses, first.misses);
-        assert!(again.hits >= first.hits + 2, "index and data");
-        // All data passes through once; each needs the index, which is not read again.
-        for i in (0..KEYS).step_by(30) {
-            drop(get(&table, i));
-        }
-        let data_blocks = table.layout().properties().data_blocks;
-        assert!(cache.figures().misses <= first.misses + data_blocks);
-    }
-
-    #[test]
-    fn blocks_that_readers_hold_are_charged_and_never_leave() {
-        let cache = Arc::new(BlockCache::new(100 << 10));
-        let table = table(1, &cache);
-        let held: Vec<sst::Hit> = (0..KEYS).step_by(40).map(|i| get(&table, i)).collect();
-        let figures = cache.figures();
-        assert!(figures.refused > 0, "{figures:?}");
-        assert!(figures.charged <= figures.budget);
-        drop(held);
-        let before = cache.figures().refused;
-        drop(get(&table, KEYS - 1));
-        assert_eq!(cache.figures().refused, before, "there is room again");
-    }
-
-    #[test]
-    fn tables_hold_half_of_the_budget_at_most() {
-        let cache = Arc::new(BlockCache::new(100 << 10));
-        let block = get(&table(1, &cache), 0).block;
-        let mut held = Vec::new();
-        while let Some(hold) = cache.hold(&block) {
-            held.push(hold);
-        }
-        let figures = cache.figures();
-        assert!((40 << 10..=50 << 10).contains(&figures.held), "{figures:?}");
-        assert!(figures.charged >= figures.held && figures.charged <= figures.budget);
-        held.clear();
-        assert_eq!(cache.figures().held, 0);
-        drop(block);
-        purge(&cache, 1);
-        assert_eq!(cache.figures().charged, 0);
-    }
-
-    #[test]
-    fn stores_that_share_a_cache_get_and_drop_their_own_blocks_only() {
-        let cache = Arc::new(BlockCache::new(16 << 20));
-        let [one, other] = [StoreCache::of(&cache), StoreCache::of(&cache)];
-        // The same numbers, as each store counts its tables from 1 on.
-        let number = 1;
-        let tables = [(&one, 3), (&other, 4)].map(|(store, filling)| {
-            let through = |bytes| Through {
-                user: store.user,
-                table: number,
-                bytes,
-                cache: Arc::clone(&cache),
-            };
-            table_with(filling, through)
-        });
-        for i in (0..KEYS).step_by(7) {
-            assert_eq!(get(&tables[0], i).value(), [3; 100]);
-            assert_eq!(get(&tables[1], i).value(), [4; 100]);
-        }
-        let both = live(&cache);
-        one.purge(number);
-        assert_eq!(live(&cache), both / 2);
-        one.purge(number);
-        StoreCache::of(&cache).purge(number);
-        assert_eq!(live(&cache), both / 2);
-        // Those of a store that is closed are evicted as others are read.
-        let closed = other.user;
-        drop(other);
-        assert_ne!(StoreCache::of(&cache).user, closed);
-        assert_eq!(live(&cache), both / 2);
-    }
-}
+mod tests;

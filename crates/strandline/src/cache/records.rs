@@ -30,8 +30,8 @@ use crate::record::cached::{CachedRecord, PackedRecord};
 
 /// Bytes of key and value at most: longer ones gain little over their blocks.
 const RECORD_MAX: usize = 1 << 10;
-/// Locks that records lie behind: one for so many bytes of the cache, but no more than that.
-const BYTES_A_SHARD: u64 = 2 << 20;
+/// Locks that records lie behind: one for so many bytes that the cache has when it is made, but no more than that.
+const BYTES_A_SHARD: u64 = 4 << 20;
 const SHARDS_MAX: u64 = 16;
 /// Where its block was here, one record of so many comes; where it had to be read, each.
 const TAKEN_OF: u32 = 16;
@@ -136,8 +136,14 @@ impl CachedRecords {
         hit.kind == EntryKind::Value && key.len() + hit.value().len() <= RECORD_MAX
     }
 
-    /// Takes a record in if `may` says yes (I-RECORD-3).
-    pub(super) fn insert(&self, name: RecordName<'_>, hit: &Hit, may: impl Fn() -> bool) -> Insert {
+    /// Takes a record in if `may` says yes (I-RECORD-3). Where there is no page for it, `make_page` is to make room for one.
+    pub(super) fn insert(
+        &self,
+        name: RecordName<'_>,
+        hit: &Hit,
+        may: impl Fn() -> bool,
+        make_page: impl FnOnce(),
+    ) -> Insert {
         // Asked again where it counts; most that are refused need no lock.
         if !may() {
             return Insert::Refused;
@@ -145,7 +151,13 @@ impl CachedRecords {
         // In one order with the gate: a compaction that closed it and then finds that there are none need not look for any.
         self.are_some.store(true, Ordering::SeqCst);
         let head = PackedRecord::head(name.key, hit.seq);
-        let outcome = self.cached.insert_if(name.key(), &[&head, name.key, hit.value()], may);
+        let record = [&head, name.key, hit.value()];
+        let mut outcome = self.cached.insert_if(name.key(), &record, &may);
+        if outcome.is_none() {
+            make_page();
+            outcome = self.cached.insert_if(name.key(), &record, may);
+        }
+        let outcome = outcome.unwrap_or(Insert::Refused);
         if matches!(outcome, Insert::Kept | Insert::Returned) {
             self.counters.inserts.fetch_add(1, Ordering::Relaxed);
         }
@@ -201,10 +213,7 @@ impl BlockCache {
             }
             self.divide(|division| division.records.max(Division::records_min(division.budget)));
         }
-        if !self.memory.has_room(PAGE_BYTES) {
-            self.make_place(PAGE_BYTES);
-        }
-        let outcome = self.records.insert(name, hit, may);
+        let outcome = self.records.insert(name, hit, may, || self.make_place(PAGE_BYTES));
         if found == FoundIn::File {
             self.balance.note_record(outcome);
         }

@@ -277,6 +277,7 @@ impl PmBelow {
         let Ok(mut charged) = self.charged.try_lock() else { return };
         if owed > *charged + UNCHARGED && self.cache.charge(owed - *charged) {
             *charged = owed;
+            self.cache.fit_memory();
         }
     }
 }

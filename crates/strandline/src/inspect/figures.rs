@@ -34,7 +34,7 @@ wire! {
     }
     MemoryPlaces { memtables, block_cache }
     HeldBytes { dir, dram, volatile }
-    DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache }
+    DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache, cache_spare }
     TraceSummary { path, records, bytes, ended }
     MachineMemory { bytes, limited_by }
     PmChoice { by, found }

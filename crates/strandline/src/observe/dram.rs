@@ -23,14 +23,16 @@ pub struct DramUse {
     pub records: u64,
     /// What leads to the cache in persistent memory, as far as it is charged to `block_cache`.
     pub pm_cache: u64,
+    /// Memory of the block cache that nothing is in now.
+    pub cache_spare: u64,
 }
 
 impl DramUse {
     /// All of it.
     pub fn total(&self) -> u64 {
-        let DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache } =
-            *self;
-        memtables + runs + building + writing + tables + blocks + records + pm_cache
+        let DramUse { memtables, runs, building, writing, tables, .. } = *self;
+        let DramUse { blocks, records, pm_cache, cache_spare, .. } = *self;
+        memtables + runs + building + writing + tables + blocks + records + pm_cache + cache_spare
     }
 
     pub(crate) fn of(engine: &Engine, keyspaces: &[KeyspaceProperties]) -> DramUse {
@@ -45,6 +47,8 @@ impl DramUse {
         let pm_cache = store.cache.cache.charged_besides().saturating_sub(cache.held);
         let (tables, records) = (cache.held, cache.record_bytes);
         let blocks = cache.dram().saturating_sub(tables + records + pm_cache);
-        DramUse { writing: store.buffers.bytes(), tables, blocks, records, pm_cache, ..level0 }
+        let writing = store.buffers.bytes();
+        let cache_spare = store.cache.cache.spare();
+        DramUse { writing, tables, blocks, records, pm_cache, cache_spare, ..level0 }
     }
 }

@@ -374,8 +374,9 @@ impl Engine {
         if let Some(share) = &self.share {
             // A store that is poisoned gives nothing back.
             let goes_on = !self.poison.is_set();
+            let writing = self.tables.as_ref().map_or(0, |tables| tables.buffers.bytes());
             share.report(HeldDram {
-                all: state.dram_memtables + state.dram_runs,
+                all: state.dram_memtables + state.dram_runs + writing,
                 active: if goes_on { state.dram_worth_a_flush } else { 0 },
                 waiting: if goes_on { state.dram_waiting } else { 0 },
             });

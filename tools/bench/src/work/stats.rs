@@ -28,7 +28,7 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     row(
         "dram by",
         format!(
-            "memtables {}, runs {}, building {}, writing {}, tables {}, blocks {}, records {}, cache in PM {}",
+            "memtables {}, runs {}, building {}, writing {}, tables {}, blocks {}, records {}, cache in PM {}, free {}",
             held.memtables,
             held.runs,
             held.building,
@@ -36,7 +36,8 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
             held.tables,
             held.blocks,
             held.records,
-            held.pm_cache
+            held.pm_cache,
+            held.cache_spare
         ),
     );
     if let Some(bytes) = properties.anonymous_bytes {

@@ -91,6 +91,7 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         ("  by cached blocks", both(figures.dram.blocks)),
         ("  by cached records", both(figures.dram.records)),
         ("  by the cache in PM", both(figures.dram.pm_cache)),
+        ("  free in the block cache", both(figures.dram.cache_spare)),
         ("  memtables", held(&figures.places.memtables)),
         ("  block cache", held(&figures.places.block_cache)),
         ("  budget", both(figures.dram_budget)),
@@ -145,6 +146,7 @@ fn held_by_json(it: &DramUse) -> Value {
         "blocks": it.blocks,
         "records": it.records,
         "pm_cache": it.pm_cache,
+        "cache_spare": it.cache_spare,
     })
 }
 
