@@ -673,6 +673,39 @@ fn a_nearly_full_pool_can_be_overwritten() {
 }
 
 #[test]
+fn what_a_store_holds_is_compared_with_what_the_process_has() {
+    let pool = folder();
+    let pm = format!("--pm={}", pool.path().join("pool").display());
+    let args = [
+        "--benchmarks=budget",
+        &pm,
+        "--pm_size=32M",
+        "--num=100000",
+        "--reads=50000",
+        "--value_size=100",
+        "--block_cache=4M",
+        "--dram_budget=16M",
+    ];
+    let lines = run(&args).lines();
+    let row = |name: &str| {
+        let line = lines.iter().rfind(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("{name}: {lines:#?}"));
+        let words: Vec<&str> = line.split([' ', ',', ';']).collect();
+        let before = |word: &str| {
+            let at = words.iter().position(|other| *other == word).expect("the word");
+            words[at - 1].parse::<u64>().expect("bytes")
+        };
+        (before("held"), before("resident"))
+    };
+    let (held, resident) = row("readrandom");
+    assert!((3 << 20..16 << 20).contains(&held), "{held}: the cache is full");
+    assert!(resident >= held, "{resident}");
+    assert!(row("fillrandom").0 < 16 << 20);
+    let skipped = run(&["--benchmarks=budget", "--pm=heap", "--num=1000"]).lines();
+    assert!(skipped.iter().any(|line| line.contains("give --pm")), "{skipped:#?}");
+}
+
+#[test]
 fn the_tour_goes_all_the_way() {
     let args = ["--num=5000", "--pm_size=256M", "--duration=0.2"];
     let lines = run(&args).lines();

@@ -39,6 +39,10 @@ fn stats_tells_of_memory_and_space() {
     assert!(keyspace["fences_dram_bytes_per_entry"].as_f64() > Some(0.0));
     assert!(number(&json["pm"]["free"]) <= number(&json["pm"]["capacity"]));
     assert!(number(&json["memory"]["anonymous"]) > 0);
+    let held_by = json["memory"]["held_by"].as_object().expect("by whom");
+    let held: u64 = held_by.values().map(number).sum();
+    assert_eq!(held, number(&json["memory"]["held_bytes"]));
+    assert!(number(&held_by["memtables"]) > 0 && number(&held_by["runs"]) > 0, "{held_by:?}");
     for pages in [&json["pm"]["pages"], &json["memory"]["pages"]] {
         assert!(
             number(&pages["size"]) >= 4096 && number(&pages["huge"]) <= number(&pages["resident"])
