@@ -10,6 +10,7 @@ use sst::{EntryKind, Writer, WriterOptions};
 use strandline::{Batch, ErrorKind, IngestOptions, Keyspace, Seq};
 use testkit::Rng;
 
+use super::failure::HitFailure;
 use super::imprint::Imprint;
 use super::ledger::Effect;
 use super::shape::{KEYS, SPACES};
@@ -39,12 +40,12 @@ impl<'w> HitLane<'w> {
     }
 
     /// Writes until all is over.
-    pub fn run(mut self) -> Result<(), String> {
+    pub fn run(mut self) -> Result<(), HitFailure> {
         let (burst, rest_ms) = self.world.shape.pace;
         while !self.world.is_over() {
             let mut changes = 0;
             for _ in 0..self.rng.below(2 * burst) {
-                changes += self.step().map_err(|error| format!("a change: {error}"))?;
+                changes += self.step().map_err(|failure| failure.met_by("a change"))?;
                 if self.world.is_over() {
                     break;
                 }
@@ -65,7 +66,7 @@ impl<'w> HitLane<'w> {
     }
 
     /// Keys that it has changed.
-    fn step(&mut self) -> Result<u64, String> {
+    fn step(&mut self) -> Result<u64, HitFailure> {
         if self.rng.one_in(DROP_OF) {
             return self.drop_space();
         }
@@ -94,12 +95,12 @@ impl<'w> HitLane<'w> {
         keys: Range<usize>,
         effect: Effect,
         make: impl FnOnce(&mut Self, &Keyspace, u64) -> Result<bool, strandline::Error>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, HitFailure> {
         let (ledger, slots) = (self.world.ledger, HitWorld::slots(seat, &keys));
         let space = self.world.seats[seat].handle();
         let version = ledger.number();
         ledger.issue(slots.clone(), version, effect)?;
-        let is_there = make(self, &space, version).map_err(|error| error.to_string())?;
+        let is_there = make(self, &space, version)?;
         if is_there {
             ledger.acknowledge(slots, version)?;
         }
@@ -111,7 +112,7 @@ impl<'w> HitLane<'w> {
         Imprint { seat, key, born, version }.write_to(&mut self.value);
     }
 
-    fn put(&mut self, seat: usize, keys: Range<usize>) -> Result<(), String> {
+    fn put(&mut self, seat: usize, keys: Range<usize>) -> Result<(), HitFailure> {
         let key = keys.start;
         self.change(seat, keys, Effect::Puts, |lane, space, version| {
             lane.fill(seat, key, version);
@@ -121,7 +122,7 @@ impl<'w> HitLane<'w> {
         Ok(())
     }
 
-    fn delete(&mut self, seat: usize, keys: Range<usize>) -> Result<(), String> {
+    fn delete(&mut self, seat: usize, keys: Range<usize>) -> Result<(), HitFailure> {
         let key = keys.start;
         self.change(seat, keys, Effect::Deletes, |lane, space, _| {
             space.delete(&lane.world.keys[key])?;
@@ -131,7 +132,7 @@ impl<'w> HitLane<'w> {
     }
 
     /// Puts several keys at once; what is too long for a batch goes by itself.
-    fn batch(&mut self, seat: usize, keys: Range<usize>) -> Result<(), String> {
+    fn batch(&mut self, seat: usize, keys: Range<usize>) -> Result<(), HitFailure> {
         let own = keys.clone();
         self.change(seat, keys, Effect::Puts, |lane, space, version| {
             let mut batch = Batch::new();
@@ -149,7 +150,7 @@ impl<'w> HitLane<'w> {
         Ok(())
     }
 
-    fn delete_range(&mut self, seat: usize, keys: Range<usize>) -> Result<(), String> {
+    fn delete_range(&mut self, seat: usize, keys: Range<usize>) -> Result<(), HitFailure> {
         let ends = keys.clone();
         self.change(seat, keys, Effect::Deletes, |lane, space, _| {
             let all = &lane.world.keys;
@@ -161,7 +162,7 @@ impl<'w> HitLane<'w> {
     }
 
     /// Takes in a file of puts, or of deletions.
-    fn ingest(&mut self, seat: usize, keys: Range<usize>) -> Result<(), String> {
+    fn ingest(&mut self, seat: usize, keys: Range<usize>) -> Result<(), HitFailure> {
         let effect = if self.rng.chance(1, 6) { Effect::Deletes } else { Effect::Puts };
         let own = keys.clone();
         let is_there = self.change(seat, keys, effect, |lane, space, version| {
@@ -193,7 +194,7 @@ impl<'w> HitLane<'w> {
     }
 
     /// Drops a keyspace, and makes one of the same name with most of the keys.
-    fn drop_space(&mut self) -> Result<u64, String> {
+    fn drop_space(&mut self) -> Result<u64, HitFailure> {
         let whole: Vec<usize> =
             self.own.iter().filter(|own| own.keys.len() == KEYS).map(|own| own.seat).collect();
         if whole.is_empty() {
@@ -208,12 +209,9 @@ impl<'w> HitLane<'w> {
         seat.generation.fetch_add(1, SeqCst);
         ledger.issue(made..made + 1, version, Effect::Puts)?;
         ledger.issue(slots.clone(), version, Effect::Deletes)?;
-        let again = db
-            .drop_keyspace(seat.name)
-            .and_then(|()| {
-                db.create_keyspace_with(seat.name, self.world.shape.keyspace(&dir, seat.name))
-            })
-            .map_err(|error| error.to_string())?;
+        db.drop_keyspace(seat.name)?;
+        let again =
+            db.create_keyspace_with(seat.name, self.world.shape.keyspace(&dir, seat.name))?;
         ledger.acknowledge(slots, version)?;
         ledger.acknowledge(made..made + 1, version)?;
         seat.born.store(version, SeqCst);

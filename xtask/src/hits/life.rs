@@ -11,6 +11,7 @@ use base::planted::{self, Bug};
 use strandline::ErrorKind;
 use testkit::Rng;
 
+use super::failure::HitFailure;
 use super::lane::HitLane;
 use super::ledger::HitLedger;
 use super::reader::HitReader;
@@ -70,6 +71,11 @@ impl HitOrder {
     pub fn counts(dir: &Path) -> PathBuf {
         dir.join("counts")
     }
+
+    /// Where a child tells a violation.
+    pub fn violation(dir: &Path) -> PathBuf {
+        dir.join("violation")
+    }
 }
 
 /// Runs as a child; comes back only if something is wrong.
@@ -83,10 +89,18 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let told = File::create(HitOrder::counts(&order.dir));
     let told = told.map_err(|error| format!("the counts: {error}"))?;
     let life = HitLife { order: &order, ledger: &ledger, told, out, sums: HitCounts::default() };
-    for session in 0.. {
-        life.session(session)?;
-    }
-    Ok(())
+    let outcome = (0..).try_for_each(|session| life.session(session));
+    outcome.map_err(|failure: HitFailure| {
+        failure.leave(&HitOrder::violation(&order.dir));
+        failure.to_string()
+    })
+}
+
+/// Where counters stood when readers began.
+#[derive(Clone, Copy)]
+struct HitStart {
+    hits: u64,
+    answers: u64,
 }
 
 struct HitLife<'o> {
@@ -99,9 +113,8 @@ struct HitLife<'o> {
 
 impl HitLife<'_> {
     /// From an open to the close.
-    fn session(&self, session: u64) -> Result<(), String> {
+    fn session(&self, session: u64) -> Result<(), HitFailure> {
         let order = self.order;
-        let before = self.sums.get(HitCount::Answers);
         // Whatever an open may change is of the life: what is counted is then of one kind.
         let shape = CacheShape::new(order.form, order.seed);
         let world = HitWorld::open(shape, &order.dir, self.ledger, &self.sums)?;
@@ -113,22 +126,23 @@ impl HitLife<'_> {
         }
         let mut rng = Rng::fork(order.seed, session);
         let over = Instant::now() + Duration::from_millis(1 + rng.below(2 * order.session_ms));
-        let figures = || self.figures(&world, before);
+        let answers = self.sums.get(HitCount::Answers);
+        let start = HitStart { hits: world.figures().hits(), answers };
+        let figures = || self.figures(&world, start);
         self.work(&world, &mut rng, over, figures)?;
         let figures = figures();
         HitCount::ALL.iter().for_each(|of| self.sums.add(*of, figures.get(*of)));
         world.close()?;
         self.sums.add(HitCount::Reopens, 1);
-        self.sums.tell(&self.told, &HitSums::default())
+        Ok(self.sums.tell(&self.told, &HitSums::default())?)
     }
 
-    /// Figures of this session, with the hits that count: as many as answers were compared, since there were `before`, at most.
-    fn figures(&self, world: &HitWorld<'_>, before: u64) -> HitSums {
+    /// Figures of this session, with the hits since `start` that count: as many as answers were compared meanwhile, at most. How many of
+    /// these answers came from a cache no counter tells.
+    fn figures(&self, world: &HitWorld<'_>, start: HitStart) -> HitSums {
         let mut figures = world.figures();
-        let hits = [HitCount::BlockHits, HitCount::RecordHits, HitCount::PmHits];
-        let hits: u64 = hits.iter().map(|of| figures.get(*of)).sum();
-        let answers = self.sums.get(HitCount::Answers) - before;
-        figures.set(HitCount::Checked, hits.min(answers));
+        let answers = self.sums.get(HitCount::Answers) - start.answers;
+        figures.set(HitCount::Hits, figures.hits().saturating_sub(start.hits).min(answers));
         figures
     }
 
@@ -139,11 +153,11 @@ impl HitLife<'_> {
         rng: &mut Rng,
         over: Instant,
         figures: impl Fn() -> HitSums,
-    ) -> Result<(), String> {
-        let wrong: Mutex<Option<String>> = Mutex::new(None);
-        let ended = |outcome: Result<(), String>| {
-            if let Err(text) = outcome {
-                wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+    ) -> Result<(), HitFailure> {
+        let wrong: Mutex<Option<HitFailure>> = Mutex::new(None);
+        let ended = |outcome: Result<(), HitFailure>| {
+            if let Err(failure) = outcome {
+                wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
                 world.stop.store(true, SeqCst);
             }
         };
@@ -173,8 +187,8 @@ impl HitLife<'_> {
             while !world.is_over() && Instant::now() < over {
                 std::thread::sleep(TOLD_EVERY);
                 // The parent may be gone.
-                ended(tell(&self.out, &[Message::Opened]));
-                ended(self.sums.tell(&self.told, &figures()));
+                ended(tell(&self.out, &[Message::Opened]).map_err(HitFailure::from));
+                ended(self.sums.tell(&self.told, &figures()).map_err(HitFailure::from));
             }
             world.stop.store(true, SeqCst);
         });
@@ -184,7 +198,7 @@ impl HitLife<'_> {
 }
 
 /// Compacts, flushes, and changes options, so that what is cached is replaced all the time.
-fn upkeep(world: &HitWorld<'_>, mut rng: Rng) -> Result<(), String> {
+fn upkeep(world: &HitWorld<'_>, mut rng: Rng) -> Result<(), HitFailure> {
     while !world.is_over() {
         std::thread::sleep(Duration::from_millis(1 + rng.below(world.shape.upkeep_ms)));
         let seat = rng.pick(&world.seats);
@@ -204,7 +218,7 @@ fn upkeep(world: &HitWorld<'_>, mut rng: Rng) -> Result<(), String> {
             _ if world.shape.restless => change_option(world, seat.store, &mut rng),
             _ => Ok(()),
         };
-        done.map_err(|error| format!("upkeep: {error}"))?;
+        done.map_err(|error| HitFailure::from(error).met_by("upkeep"))?;
     }
     Ok(())
 }
@@ -212,11 +226,12 @@ fn upkeep(world: &HitWorld<'_>, mut rng: Rng) -> Result<(), String> {
 fn change_option(world: &HitWorld<'_>, store: usize, rng: &mut Rng) -> strandline::Result<()> {
     let policies = ["dram-first", "pm-first", "both-ways", "auto"];
     let size = world.shape.cache.bytes().to_string();
-    let (name, text) = match rng.below(5) {
+    let (name, text) = match rng.below(6) {
         0 => ("block_cache", *rng.pick(&SIZES)),
         1 => ("block_cache", &size[..]),
         2 => ("cache_records", *rng.pick(&["true", "false"])),
         3 => ("pm_cache_policy", *rng.pick(&policies)),
+        4 => ("cache_outputs", *rng.pick(&["off", "warm"])),
         _ => ("value_files_min", *rng.pick(&["0", "500", "900"])),
     };
     match world.dbs[store].set_option(name, text) {

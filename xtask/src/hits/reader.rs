@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use strandline::{Db, Error, ErrorKind, Keyspace, PinnedValue, ReadOptions, Snapshot};
 use testkit::Rng;
 
+use super::failure::HitFailure;
 use super::imprint::Imprint;
 use super::ledger::VersionBounds;
 use super::shape::KEYS;
@@ -101,14 +102,14 @@ impl<'w> HitReader<'w> {
     }
 
     /// Reads until all is over.
-    pub fn run(mut self) -> Result<(), String> {
+    pub fn run(mut self) -> Result<(), HitFailure> {
         let mut rounds = 0;
         while !self.world.is_over() {
             if rounds % MOVES_AFTER == 0 {
                 self.hot = self.rng.index(KEYS);
             }
             rounds += 1;
-            self.round().map_err(|text| format!("a reader: {text}"))?;
+            self.round().map_err(|failure| failure.met_by("a reader"))?;
             self.tell();
         }
         Ok(())
@@ -125,7 +126,7 @@ impl<'w> HitReader<'w> {
         self.counts.set(of, self.counts.get(of) + more as u64);
     }
 
-    fn round(&mut self) -> Result<(), String> {
+    fn round(&mut self) -> Result<(), HitFailure> {
         let at = self.rng.index(self.seen.len());
         if !self.refresh(at) {
             std::thread::yield_now();
@@ -165,13 +166,16 @@ impl<'w> HitReader<'w> {
     }
 
     /// What a read brought, unless the keyspace was dropped since its handle was taken: then it may be anything.
-    fn read<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<ReadOutcome<T>, String> {
+    fn read<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<ReadOutcome<T>, HitFailure> {
         if self.world.seats[at].generation.load(SeqCst) != self.seen[at].generation {
             return Ok(ReadOutcome::Dropped);
         }
         match outcome {
             Ok(found) => Ok(ReadOutcome::Found(found)),
-            Err(error) => Err(self.world.wrong((at, 0), &format!("a read failed: {error}"))),
+            Err(error) => {
+                let text = self.world.place((at, 0), &format!("a read failed: {error}"));
+                Err(HitFailure::of(&error, text))
+            }
         }
     }
 
@@ -182,7 +186,7 @@ impl<'w> HitReader<'w> {
         key: usize,
         bounds: VersionBounds,
         found: Option<&[u8]>,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, HitFailure> {
         let min = self.world.shape.value_files_min;
         let is_long = found.is_some_and(|value| min > 0 && value.len() as u64 >= min);
         self.count(HitCount::Answers, 1);
@@ -192,7 +196,7 @@ impl<'w> HitReader<'w> {
     }
 
     /// Gets that copy, and some that only ask whether there is a value.
-    fn gets(&mut self, at: usize) -> Result<(), String> {
+    fn gets(&mut self, at: usize) -> Result<(), HitFailure> {
         let mut value = std::mem::take(&mut self.value);
         let world = self.world;
         let ledger = world.ledger;
@@ -223,7 +227,7 @@ impl<'w> HitReader<'w> {
     }
 
     /// Holds a value where it lies, and lets the oldest go: its bytes must be what they were.
-    fn pin(&mut self, at: usize) -> Result<(), String> {
+    fn pin(&mut self, at: usize) -> Result<(), HitFailure> {
         for _ in 0..ROUND / 4 {
             let key = self.key();
             let done = self.world.ledger.done(slot(at, key));
@@ -243,7 +247,7 @@ impl<'w> HitReader<'w> {
         Ok(())
     }
 
-    fn unpin(&mut self) -> Result<(), String> {
+    fn unpin(&mut self) -> Result<(), HitFailure> {
         let Some(HeldPin { value, is }) = self.pins.pop_front() else { return Ok(()) };
         let now = Imprint::read(&value);
         if now == Some(is) {
@@ -253,7 +257,7 @@ impl<'w> HitReader<'w> {
         Err(self.world.wrong((is.seat, is.key), &what))
     }
 
-    fn several(&mut self, at: usize) -> Result<(), String> {
+    fn several(&mut self, at: usize) -> Result<(), HitFailure> {
         let world = self.world;
         let keys: Vec<usize> = (0..SEVERAL).map(|_| self.key()).collect();
         let done: Vec<u64> = keys.iter().map(|key| world.ledger.done(slot(at, *key))).collect();
@@ -268,7 +272,7 @@ impl<'w> HitReader<'w> {
     }
 
     /// Walks over keys that are side by side, one way or the other; each of them is there, or may be missing.
-    fn scan(&mut self, at: usize) -> Result<(), String> {
+    fn scan(&mut self, at: usize) -> Result<(), HitFailure> {
         let world = self.world;
         let from = self.key().min(KEYS - SCANNED);
         let keys = from..from + SCANNED;
@@ -296,7 +300,7 @@ impl<'w> HitReader<'w> {
     }
 
     /// Reads keys as of a snapshot: the same each time.
-    fn look(&mut self, at: usize) -> Result<(), String> {
+    fn look(&mut self, at: usize) -> Result<(), HitFailure> {
         if self.looks.len() < SNAPSHOTS {
             let look = self.begin_look(at);
             self.looks.extend(look);
@@ -332,7 +336,7 @@ impl<'w> HitReader<'w> {
         is_same.then_some(SnapshotLook { snapshot, seat: at, generation, keys, left: LOOKS })
     }
 
-    fn look_again(&mut self, look: &mut SnapshotLook) -> Result<ReadOutcome<()>, String> {
+    fn look_again(&mut self, look: &mut SnapshotLook) -> Result<ReadOutcome<()>, HitFailure> {
         let (world, at) = (self.world, look.seat);
         let options = ReadOptions::at(&look.snapshot);
         let space = &self.seen[at].space;
@@ -404,7 +408,7 @@ mod tests {
     use super::*;
 
     /// What readers say of a filled store that `change` changes behind the ledger's back.
-    fn read_after(change: impl FnOnce(&HitWorld<'_>)) -> Result<(), String> {
+    fn read_after(change: impl FnOnce(&HitWorld<'_>)) -> Result<(), HitFailure> {
         let dir = tempfile::tempdir().expect("a folder");
         let form = CachedForm::Logged;
         let slots = seat_slot(form.seats(), form.seats());
@@ -433,7 +437,8 @@ mod tests {
         assert_eq!(read_after(|_| {}), Ok(()));
         let all = |world: &HitWorld<'_>| world.seats[0].born.load(SeqCst);
         let caught = |change: &dyn Fn(&HitWorld<'_>), says: &str| {
-            let text = read_after(change).expect_err(says);
+            let failure = read_after(change).expect_err(says);
+            let HitFailure::Violation(text) = failure else { panic!("{failure:?}") };
             assert!(text.contains(says), "{text}");
         };
         caught(&|world| put(world, 0, u64::MAX, all(world)), "is not within");
@@ -468,6 +473,6 @@ mod tests {
         let before = look.keys[0].found.flatten().expect("a value");
         look.keys[0].found = Some(Some(before - 1));
         let text = reader.look_again(&mut look).err().expect("another answer");
-        assert!(text.contains("a snapshot showed"), "{text}");
+        assert!(text.to_string().contains("a snapshot showed"), "{text}");
     }
 }

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use strandline::{
-    CachePolicy, Compression, FastBlocks, IndexKind, KeyspaceOptions, KeyspaceTiers, Level0Form,
-    MemorySource, Options, PmSource, TierSource, TierSpec, WalSync,
+    CacheOutputs, CachePolicy, Compression, FastBlocks, IndexKind, KeyspaceOptions, KeyspaceTiers,
+    Level0Form, MemorySource, Options, PmSource, TierSource, TierSpec, WalSync,
 };
 use testkit::Rng;
 
@@ -87,6 +87,7 @@ pub struct CacheShape {
     pub policy: CachePolicy,
     pub fast_blocks: FastBlocks,
     pub value_files_min: u64,
+    pub outputs: CacheOutputs,
     two_level: bool,
     hash_index: bool,
     block_bytes: u32,
@@ -132,6 +133,7 @@ impl CacheShape {
             pace: *rng.pick(&[(20, 40), (20, 150), (100, 20), (300, 20), (1_000, 400)]),
             sweeps: *rng.pick(&[1, 1, 10]),
             upkeep_ms: *rng.pick(&[30, 30, 100, 300, 1_000]),
+            outputs: *rng.pick(&CacheOutputs::ALL),
         }
     }
 
@@ -148,6 +150,7 @@ impl CacheShape {
             .dram_budget(4 * CacheSize::Large.bytes())
             .block_cache(self.cache.bytes())
             .cache_records(self.records)
+            .cache_outputs(self.outputs)
             .pm_cache(self.pm_cache)
             .pm_cache_policy(self.policy)
             .fast_blocks(self.fast_blocks)

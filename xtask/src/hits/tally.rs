@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use strandline::{CachePolicy, FastBlocks, Level0Form};
+use strandline::{CacheOutputs, CachePolicy, FastBlocks, Level0Form};
 
 use super::shape::{CacheShape, CacheSize, CachedForm};
 
@@ -27,9 +27,24 @@ macro_rules! hit_counts {
     };
 }
 
+impl HitCount {
+    /// Whether a few seconds may bring none of it.
+    fn is_rare(self) -> bool {
+        matches!(
+            self,
+            HitCount::LowHits
+                | HitCount::PmHits
+                | HitCount::Warmed
+                | HitCount::Drops
+                | HitCount::Options
+        )
+    }
+}
+
 hit_counts! {
-    /// Hits of all caches, but no more than answers that were compared.
-    Checked = "checked hits",
+    /// Hits of all caches while answers were compared; where there were more hits than answers, so many as answers. More than the answers
+    /// that came from caches: memtables answer too, a get may hit several blocks, and compactions and files taken in hit some.
+    Hits = "hits beside answers",
     /// Answers that were compared, from wherever they came.
     Answers = "answers compared",
     BlockHits = "hits of blocks in the block cache",
@@ -37,6 +52,8 @@ hit_counts! {
     LowHits = "hits of blocks of fast devices, among those",
     PmHits = "hits in the cache in persistent memory",
     Misses = "blocks read from files",
+    /// As `cache_outputs=warm` wants it.
+    Warmed = "blocks of compactions put in the block cache",
     /// Answers from value files, or long enough for them: what a memtable answers is among them.
     Values = "answers long enough for a value file",
     Absent = "answers that there is nothing",
@@ -100,6 +117,12 @@ impl HitSums {
         self.0[of as usize]
     }
 
+    /// Of all caches.
+    pub fn hits(&self) -> u64 {
+        let caches = [HitCount::BlockHits, HitCount::RecordHits, HitCount::PmHits];
+        caches.into_iter().map(|of| self.get(of)).sum()
+    }
+
     pub fn set(&mut self, of: HitCount, is: u64) {
         self.0[of as usize] = is;
     }
@@ -138,11 +161,19 @@ fn kinds(shape: &CacheShape, sums: &HitSums) -> Vec<(&'static str, u64)> {
     ];
     // Where options change, hits are of one kind and of the other.
     if shape.restless {
-        kinds.push(("options that change", sums.get(HitCount::Options)));
+        kinds.push(("options that change", blocks + records));
         return kinds;
     }
-    kinds.push(if shape.records { ("records", records) } else { ("no records", blocks) });
+    // Records are kept, and blocks go to persistent memory, once the block cache is full.
     let is_full = shape.cache == CacheSize::Small;
+    if !shape.records {
+        kinds.push(("no records", blocks));
+    } else if is_full {
+        kinds.push(("records", records));
+    }
+    if is_full && shape.outputs == CacheOutputs::Warm {
+        kinds.push(("cache_outputs=warm", sums.get(HitCount::Warmed)));
+    }
     if shape.pm_cache > 0 && is_full {
         kinds.push(match shape.policy {
             CachePolicy::DramFirst => ("pm_cache, dram-first", below),
@@ -166,6 +197,7 @@ fn kinds(shape: &CacheShape, sums: &HitSums) -> Vec<(&'static str, u64)> {
 struct KindTally {
     name: &'static str,
     lives: u64,
+    answers: u64,
     hits: u64,
 }
 
@@ -182,38 +214,65 @@ pub struct HitTally {
     pub elapsed: Duration,
 }
 
-/// So many lives of a kind must have had a hit of it.
-const LIVES: u64 = 4;
-/// Answers below which a life proves nothing about its kinds.
-const ANSWERS: u64 = 100_000;
+/// After so many lives of a kind, with so many answers in all of them, there must have been a hit of it.
+const KIND_LIVES: u64 = 4;
+const KIND_ANSWERS: u64 = 500_000;
+/// After so many lives, with so many answers, there must be some of all that is counted but for what is rare; of that, later.
+const SOME_LIVES: u64 = 12;
+const SOME_ANSWERS: u64 = 1_000_000;
+const RARE_LIVES: u64 = 48;
+const RARE_ANSWERS: u64 = 10_000_000;
+/// What must have been compared for each second that a run took: two busy cores compare a hundred times as much.
+const ANSWERS_A_SECOND: f64 = 2_000.0;
+const HITS_A_SECOND: f64 = 1_000.0;
 
 impl HitTally {
     /// Counts a life that was killed.
     pub fn add(&mut self, shape: &CacheShape, sums: &HitSums) {
         self.lives += 1;
         self.sums.add(sums);
-        if sums.get(HitCount::Answers) < ANSWERS {
-            return;
-        }
+        let answers = sums.get(HitCount::Answers);
         for (name, hits) in kinds(shape, sums) {
-            match self.kinds.iter_mut().find(|kind| kind.name == name) {
-                Some(kind) => (kind.lives, kind.hits) = (kind.lives + 1, kind.hits + hits),
-                None => self.kinds.push(KindTally { name, lives: 1, hits }),
+            let at = self.kinds.iter().position(|kind| kind.name == name).unwrap_or_else(|| {
+                self.kinds.push(KindTally { name, lives: 0, answers: 0, hits: 0 });
+                self.kinds.len() - 1
+            });
+            let kind = &mut self.kinds[at];
+            kind.lives += 1;
+            kind.answers += answers;
+            kind.hits += hits;
+        }
+    }
+
+    pub fn hits(&self) -> u64 {
+        self.sums.get(HitCount::Hits)
+    }
+
+    /// What there should have been and was not: without it nothing is shown by a run without violations.
+    pub fn check_floors(&self) -> Result<(), String> {
+        let seconds = self.elapsed.as_secs_f64();
+        let rates = [(HitCount::Answers, ANSWERS_A_SECOND), (HitCount::Hits, HITS_A_SECOND)];
+        for (count, rate) in rates {
+            let (is, floor) = (self.sums.get(count), ((rate * seconds) as u64).max(1));
+            if is < floor {
+                let says = count.says();
+                return Err(format!(
+                    "{is} {says} in {seconds:.1} s, less than {floor}: that shows nothing; give --minutes more, or a faster --dir"
+                ));
             }
         }
-    }
-
-    pub fn checked(&self) -> u64 {
-        self.sums.get(HitCount::Checked)
-    }
-
-    /// What there should have been and was not. The first lives prove too little.
-    pub fn check_floors(&self) -> Result<(), String> {
-        let kinds = self.kinds.iter().filter(|kind| kind.lives >= LIVES && kind.hits == 0);
+        let kinds = self.kinds.iter().filter(|kind| {
+            kind.lives >= KIND_LIVES && kind.answers >= KIND_ANSWERS && kind.hits == 0
+        });
         let mut low: Vec<&str> = kinds.map(|kind| kind.name).collect();
-        if self.lives >= 12 * LIVES {
-            let counts = HitCount::ALL.iter().filter(|count| self.sums.get(**count) == 0);
-            low.extend(counts.map(|count| count.says()));
+        let answers = self.sums.get(HitCount::Answers);
+        let is_some_due = self.lives >= SOME_LIVES && answers >= SOME_ANSWERS;
+        let is_rare_due = self.lives >= RARE_LIVES && answers >= RARE_ANSWERS;
+        for count in HitCount::ALL.iter().filter(|count| self.sums.get(**count) == 0) {
+            let is_due = if count.is_rare() { is_rare_due } else { is_some_due };
+            if is_due {
+                low.push(count.says());
+            }
         }
         if low.is_empty() { Ok(()) } else { Err(format!("nothing of: {}", low.join(", "))) }
     }
@@ -222,8 +281,8 @@ impl HitTally {
 impl fmt::Display for HitTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for kind in &self.kinds {
-            let KindTally { name, lives, hits } = kind;
-            writeln!(f, "{hits:>14} in {lives:>5} lives: {name}")?;
+            let KindTally { name, lives, answers, hits } = kind;
+            writeln!(f, "{hits:>14} in {lives:>5} lives, {answers:>12} answers: {name}")?;
         }
         for count in HitCount::ALL {
             writeln!(f, "{:>14} {}", self.sums.get(*count), count.says())?;
@@ -237,8 +296,8 @@ impl fmt::Display for HitTally {
         for (number, name) in rows {
             writeln!(f, "{number:>14} {name}")?;
         }
-        let rate = self.checked() as f64 / self.elapsed.as_secs_f64().max(0.001);
-        writeln!(f, "{rate:>14.0} checked hits per second")?;
+        let rate = self.hits() as f64 / self.elapsed.as_secs_f64().max(0.001);
+        writeln!(f, "{rate:>14.0} hits beside answers per second")?;
         write!(f, "{:>14} violations", self.violations)
     }
 }
@@ -249,9 +308,9 @@ pub fn progress(tally: &HitTally) -> String {
     let seconds = tally.elapsed.as_secs();
     let _infallible = write!(
         line,
-        "{seconds:>6} s {:>6} kills {:>14} checked hits",
+        "{seconds:>6} s {:>6} kills {:>14} hits beside answers",
         tally.lives,
-        tally.checked()
+        tally.hits()
     );
     line
 }
@@ -266,23 +325,65 @@ mod tests {
         sums
     }
 
+    /// A tally of a second, whose absolute floors are met.
+    fn busy(shape: &CacheShape) -> HitTally {
+        let mut tally = HitTally { elapsed: Duration::from_secs(1), ..HitTally::default() };
+        let some = [(HitCount::Answers, 100_000), (HitCount::Hits, 50_000)];
+        tally.add(shape, &sums(&some));
+        tally
+    }
+
     #[test]
     fn a_kind_that_never_hit_is_missed() {
         let mut shape = CacheShape::new(CachedForm::Pool, 1);
-        (shape.restless, shape.records) = (false, true);
-        let mut tally = HitTally::default();
-        let blocks = [(HitCount::Answers, ANSWERS), (HitCount::BlockHits, 9)];
-        for _ in 0..LIVES - 1 {
+        (shape.restless, shape.records, shape.cache) = (false, true, CacheSize::Small);
+        let mut tally = busy(&shape);
+        let blocks = [(HitCount::Answers, 130_000), (HitCount::BlockHits, 9)];
+        tally.add(&shape, &sums(&[(HitCount::Answers, KIND_ANSWERS), (HitCount::BlockHits, 9)]));
+        assert_eq!(tally.check_floors(), Ok(()), "too few lives to tell");
+        tally = busy(&shape);
+        for _ in 0..3 {
             tally.add(&shape, &sums(&blocks));
         }
-        assert_eq!(tally.check_floors(), Ok(()), "too few lives to tell");
-        tally.add(&shape, &sums(&blocks));
+        assert_eq!(tally.check_floors(), Ok(()), "too few answers to tell");
+        // Lives too short to tell by themselves tell it together.
+        (0..10).for_each(|_| tally.add(&shape, &sums(&[(HitCount::Answers, 1_000)])));
         let low = tally.check_floors().expect_err("no record was ever found");
         assert!(low.contains("records") && !low.contains("a pool"), "{low}");
-        tally.add(&shape, &sums(&[(HitCount::Answers, ANSWERS), (HitCount::RecordHits, 1)]));
-        tally.add(&shape, &sums(&[(HitCount::Answers, ANSWERS), (HitCount::Values, 1)]));
-        tally.add(&shape, &sums(&[(HitCount::Answers, ANSWERS), (HitCount::PmHits, 1)]));
+        let all = [HitCount::RecordHits, HitCount::Values, HitCount::PmHits, HitCount::Warmed];
+        all.into_iter().for_each(|of| tally.add(&shape, &sums(&[(of, 1)])));
+        tally.sums = sums(&HitCount::ALL.iter().map(|of| (*of, 100_000)).collect::<Vec<_>>());
         assert_eq!(tally.check_floors(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_counted_at_all_has_a_floor() {
+        let shape = CacheShape::new(CachedForm::Pool, 1);
+        let full: Vec<_> = HitCount::ALL.iter().map(|of| (*of, RARE_ANSWERS)).collect();
+        for missing in HitCount::ALL {
+            let mut tally = busy(&shape);
+            tally.kinds.clear();
+            tally.sums = sums(&full);
+            tally.sums.set(*missing, 0);
+            let is_scarce = matches!(missing, HitCount::Answers | HitCount::Hits);
+            for (lives, is_asked) in
+                [(SOME_LIVES - 1, is_scarce), (SOME_LIVES, !missing.is_rare()), (RARE_LIVES, true)]
+            {
+                tally.lives = lives;
+                let missed = tally.check_floors().is_err();
+                assert_eq!(missed, is_asked, "{missing:?} after {lives} lives");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_compared_next_to_nothing_shows_nothing() {
+        let none = HitTally::default();
+        assert!(none.check_floors().is_err_and(|text| text.contains("shows nothing")));
+        let mut tally = busy(&CacheShape::new(CachedForm::Pool, 1));
+        assert_eq!(tally.check_floors(), Ok(()));
+        tally.elapsed = Duration::from_secs(3_600);
+        assert!(tally.check_floors().is_err_and(|text| text.contains("less than 7200000")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use strandline::{Db, ErrorKind, Keyspace, Runtime, RuntimeOptions};
 
+use super::failure::HitFailure;
 use super::imprint::Imprint;
 use super::ledger::{Effect, HitLedger, VersionBounds};
 use super::shape::{CacheShape, KEYS, LANES, SPACES};
@@ -76,10 +77,6 @@ pub fn seat_slot(seats: usize, seat: usize) -> usize {
     seats * KEYS + seat
 }
 
-fn failed(error: strandline::Error) -> String {
-    error.to_string()
-}
-
 impl<'l> HitWorld<'l> {
     /// Opens the stores of `shape` below `dir`.
     pub fn open(
@@ -87,27 +84,27 @@ impl<'l> HitWorld<'l> {
         dir: &Path,
         ledger: &'l HitLedger,
         counts: &'l HitCounts,
-    ) -> Result<HitWorld<'l>, String> {
+    ) -> Result<HitWorld<'l>, HitFailure> {
         let path = |store: usize| dir.join(format!("store{store}"));
         let stores = shape.form.stores();
         let options = RuntimeOptions::default().block_cache(shape.cache.bytes());
         let runtime = (stores > 1)
             .then(|| Runtime::new(options.dram_budget(8 * shape.cache.bytes().max(8 << 20))));
-        let runtime = runtime.transpose().map_err(failed)?;
+        let runtime = runtime.transpose()?;
         let open = |store: usize| {
             let (path, options) = (path(store), shape.options(&path(store))?);
-            match &runtime {
-                Some(runtime) => runtime.open(path, options),
-                None => Db::open(path, options),
-            }
-            .map_err(failed)
+            let db = match &runtime {
+                Some(runtime) => runtime.open(path, options)?,
+                None => Db::open(path, options)?,
+            };
+            Ok(db)
         };
-        let dbs: Vec<Db> = (0..stores).map(open).collect::<Result<_, _>>()?;
+        let dbs: Vec<Db> = (0..stores).map(open).collect::<Result<_, HitFailure>>()?;
         let mut seats = Vec::new();
         for (store, db) in dbs.iter().enumerate() {
             for name in SPACES {
                 let options = shape.keyspace(&path(store), name);
-                let space = db.keyspace_or_create(name, options).map_err(failed)?;
+                let space = db.keyspace_or_create(name, options)?;
                 seats.push(SpaceSeat {
                     generation: AtomicU64::new(0),
                     space: Mutex::new(space),
@@ -161,7 +158,7 @@ impl<'l> HitWorld<'l> {
         born: u64,
         bounds: VersionBounds,
         found: Option<&[u8]>,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, HitFailure> {
         let version = self.version(of, born, found)?;
         if bounds.allow(version) {
             return Ok(version);
@@ -175,7 +172,7 @@ impl<'l> HitWorld<'l> {
         (seat, key): (usize, usize),
         born: u64,
         found: Option<&[u8]>,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, HitFailure> {
         let Some(value) = found else { return Ok(None) };
         match Imprint::read(value) {
             Some(imprint) if imprint == (Imprint { seat, key, born, ..imprint }) => {
@@ -193,13 +190,19 @@ impl<'l> HitWorld<'l> {
         }
     }
 
-    pub fn wrong(&self, (seat, key): (usize, usize), what: &str) -> String {
+    /// An answer that must not be.
+    pub fn wrong(&self, of: (usize, usize), what: &str) -> HitFailure {
+        HitFailure::Violation(self.place(of, what))
+    }
+
+    /// What was seen of a key, with where it is.
+    pub fn place(&self, (seat, key): (usize, usize), what: &str) -> String {
         let SpaceSeat { store, name, .. } = &self.seats[seat];
         format!("store {store}, keyspace {name}, key {key}: {what}\n{:?}", self.shape)
     }
 
     /// Compares all keys with what a kill, or a close, may have left; from then on that is what they hold. Returns how many have a value.
-    pub fn settle(&self) -> Result<usize, String> {
+    pub fn settle(&self) -> Result<usize, HitFailure> {
         let (mut buffer, mut live) = (Vec::new(), 0);
         for (at, seat) in self.seats.iter().enumerate() {
             let (space, made) = (seat.handle(), seat_slot(self.seats.len(), at));
@@ -207,7 +210,7 @@ impl<'l> HitWorld<'l> {
             let mut born = None;
             for key in 0..KEYS {
                 buffer.clear();
-                let is_there = space.get_into(&self.keys[key], &mut buffer).map_err(failed)?;
+                let is_there = space.get_into(&self.keys[key], &mut buffer)?;
                 let found = is_there.then_some(&buffer[..]);
                 live += usize::from(is_there);
                 // Whether it was dropped, and made anew, is what its values say.
@@ -236,7 +239,7 @@ impl<'l> HitWorld<'l> {
     }
 
     /// Puts all keys, where few have values.
-    pub fn fill(&self) -> Result<(), String> {
+    pub fn fill(&self) -> Result<(), HitFailure> {
         let mut value = Vec::new();
         for (at, seat) in self.seats.iter().enumerate() {
             let (space, born) = (seat.handle(), seat.born.load(SeqCst));
@@ -246,12 +249,12 @@ impl<'l> HitWorld<'l> {
                 self.ledger.issue(HitWorld::slots(at, &keys), version, Effect::Puts)?;
                 for key in keys.clone() {
                     Imprint { seat: at, key, born, version }.write_to(&mut value);
-                    space.put(&self.keys[key], &value).map_err(failed)?;
+                    space.put(&self.keys[key], &value)?;
                 }
                 self.ledger.acknowledge(HitWorld::slots(at, &keys), version)?;
             }
         }
-        self.dbs.iter().try_for_each(|db| db.compact().map_err(failed))
+        self.dbs.iter().try_for_each(|db| Ok(db.compact()?))
     }
 
     /// Figures since the open.
@@ -265,6 +268,7 @@ impl<'l> HitWorld<'l> {
             add(HitCount::RecordHits, cache.record_hits);
             add(HitCount::LowHits, cache.low_hits);
             add(HitCount::Misses, cache.misses);
+            add(HitCount::Warmed, cache.warmed);
         }
         for ssd in &all {
             let done = &ssd.compactions;
@@ -277,14 +281,14 @@ impl<'l> HitWorld<'l> {
     }
 
     /// Closes the stores.
-    pub fn close(self) -> Result<(), String> {
+    pub fn close(self) -> Result<(), HitFailure> {
         drop(self.seats);
         for db in self.dbs {
             match db.close() {
                 Err(error) if error.kind() == ErrorKind::Busy => {
-                    return Err(format!("nothing is held, but: {error}"));
+                    return Err(HitFailure::Other(format!("nothing is held, but: {error}")));
                 }
-                closed => closed.map_err(failed)?,
+                closed => closed?,
             }
         }
         Ok(())

@@ -167,8 +167,10 @@ impl Engine {
         let tables_go = self.tables.as_ref().is_some_and(|tables| tables.has_dead());
         let held = tables_go || !self.lifetime.usage.holds.is_zero();
         let held = held.then_some(READERS_LEAVE);
-        let looks =
-            held.into_iter().chain(self.next_look_for_expired()).chain(self.next_give_back());
+        // A writer waited for space in this turn, and does no more.
+        let warm = self.background.warm.are_some().then_some(IDLE);
+        let looks = held.into_iter().chain(warm);
+        let looks = looks.chain(self.next_look_for_expired()).chain(self.next_give_back());
         looks.min().map(|wait| wait.max(IDLE))
     }
 }

@@ -406,9 +406,7 @@ impl Engine {
         let threads = (self.threads() as usize).min(most as usize);
         let parts = threads.min(self.background.merge_engine.caps().tasks_max);
         let bounds = boundaries(&merge, parts);
-        let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
-        let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
-        froms.zip(befores).map(|(from, before)| Merge { from, before, ..merge.clone() }).collect()
+        merge.split_at(&bounds)
     }
 }
 
@@ -484,4 +482,35 @@ fn boundaries(merge: &Merge, parts: usize) -> Vec<Vec<u8>> {
         (1..parts).filter_map(|part| keys.get(part * keys.len() / parts).cloned()).collect();
     chosen.dedup();
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::Region;
+    use ssd::Memory;
+
+    use super::*;
+    use crate::{Db, Options};
+
+    #[test]
+    fn the_parts_of_a_compaction_note_no_more_blocks_than_it_may_as_a_whole() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options = Options::default().background_threads(0);
+        let db = Db::open_on(region, Arc::new(Memory::default()), "/sst", options).expect("open");
+        ["a", "b", "c"].iter().for_each(|key| db.put(key, "value").expect("put"));
+        db.compact().expect("compact");
+        let (engine, space) =
+            (db.engine(), &db.engine().keyspaces.named("default").expect("there"));
+        let (tables, tree) = (engine.tables.as_ref().expect("levels"), space.tree());
+        let all = tree.tables().map(|(level, table)| (level, Arc::clone(table)));
+        let inputs = Inputs::claim(None, all).expect("no other job has them");
+        let output = OutputOptions { warm_most: 1000, ..engine.output_options(space, LEVELS) };
+        let merge = engine.merge_of(space, tables, &inputs, &tree, output, BTreeSet::new());
+        let merge = merge.expect("merge");
+        for (bounds, most) in [(vec![], 1000), (vec![b"b".to_vec(), b"c".to_vec()], 333)] {
+            let parts = merge.clone().split_at(&bounds);
+            assert_eq!(parts.len(), bounds.len() + 1);
+            assert!(parts.iter().all(|part| part.output.warm_most == most));
+        }
+    }
 }

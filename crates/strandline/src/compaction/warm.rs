@@ -34,7 +34,7 @@ pub(crate) fn take_warm(made: &mut [NewTable]) -> WarmOutputs {
 }
 
 impl Engine {
-    /// Bytes of blocks that may wait to be put in the cache, and that one merge notes.
+    /// Bytes of blocks that may wait to be put in the cache, and that the parts of a compaction note together.
     pub(crate) fn warm_most(&self) -> u64 {
         match (self.options().cache_outputs, &self.tables) {
             (CacheOutputs::Warm, Some(tables)) => tables.cache.cache.budget() / 2,
@@ -56,15 +56,18 @@ impl Engine {
         self.background.member.wake();
     }
 
-    /// As [`Engine::warm_outputs`], in every other turn, and in none while a writer waits for space.
+    /// As [`Engine::warm_outputs`], in every other turn.
     pub(crate) fn warm_outputs_in_turn(&self) -> bool {
-        let may = !self.background.throttle.has_waiters();
-        may && self.background.warms_outputs.fetch_not(Relaxed) && self.warm_outputs()
+        self.background.warms_outputs.fetch_not(Relaxed) && self.warm_outputs()
     }
 
-    /// Puts some blocks of outputs in the cache; `false` if none wait. What cannot be read is not put in: a reader that needs it is told why.
+    /// Puts some blocks of outputs in the cache; `false` if none wait, or while a writer waits for space: it must not wait for this, too.
+    /// What cannot be read is not put in: a reader that needs it is told why.
     pub(crate) fn warm_outputs(&self) -> bool {
         let queue = &self.background.warm;
+        if self.background.throttle.has_waiters() {
+            return false;
+        }
         let Some(next) = queue.take() else { return false };
         if self.options().cache_outputs == CacheOutputs::Off {
             queue.clear();
@@ -108,5 +111,39 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmem::Region;
+    use ssd::Memory;
+
+    use super::*;
+    use crate::quantum::Worked;
+    use crate::{Db, Options};
+
+    #[test]
+    fn none_are_read_while_a_writer_waits_for_space() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let options = Options::default().background_threads(0).cache_outputs(CacheOutputs::Warm);
+        let db = Db::open_on(region, Arc::new(Memory::default()), "/sst", options).expect("open");
+        let put = |value: &[u8]| {
+            (0..100_u8).for_each(|key| db.put([key], value).expect("put"));
+            db.compact().expect("compact");
+        };
+        put(&[1; 500]);
+        (0..100_u8).for_each(|key| assert!(db.get([key]).expect("get").is_some()));
+        put(&[2; 500]);
+        let engine = db.engine();
+        let warmed = || db.properties().ssd.expect("levels").cache.warmed;
+        let writer = engine.background.throttle.wait(1);
+        for _ in 0..20 {
+            assert_ne!(engine.work_on_levels(1 << 20).expect("work"), Worked::Did);
+        }
+        assert_eq!((warmed(), engine.background.warm.are_some()), (0, true));
+        drop(writer);
+        while !db.work(1 << 20).expect("work").is_idle() {}
+        assert!(warmed() > 5 && !engine.background.warm.are_some(), "{}", warmed());
     }
 }

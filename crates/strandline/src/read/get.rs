@@ -344,7 +344,9 @@ impl Engine {
         for (view, numbers) in &views {
             for numbers in order[numbers.clone()].chunks(TOGETHER) {
                 let keys: Vec<&[u8]> = numbers.iter().map(|no| keys[*no]).collect();
-                let mut found = self.find_many(space, view, &keys, seq)?;
+                let mut found = self.find_many(space, view, &keys, seq, |cache, record| {
+                    offer_record(cache, space.id, view, seq, record);
+                })?;
                 if of.now.is_none() {
                     view.tree.values.fetch_many(&keys, &mut found)?;
                 }
@@ -393,12 +395,14 @@ impl Engine {
     }
 
     /// R2 to R4 for several keys, which are in order. Their records are fetched together, and so are their blocks.
+    /// Each that was found in a table is offered, with the cache for it.
     fn find_many(
         &self,
         space: &KeyspaceState,
         view: &View,
         keys: &[&[u8]],
         snapshot: Seq,
+        offer: impl Fn(&StoreCache, TableRecord<'_>),
     ) -> Result<Vec<Option<Found>>> {
         for memtable in &view.memtables {
             memtable.prefetch(&self.media, keys, snapshot);
@@ -429,8 +433,7 @@ impl Engine {
         view.tree.get_many(keys, snapshot, &mut found, &mut found_in)?;
         for no in read {
             if let Some(Found::Table(hit)) = &found[no] {
-                let found = TableRecord { key: keys[no], hit, found_in: found_in[no] };
-                offer_record(cache, space.id, view, snapshot, found);
+                offer(cache, TableRecord { key: keys[no], hit, found_in: found_in[no] });
             }
         }
         Ok(found)
@@ -458,5 +461,51 @@ impl Engine {
             }
             _ => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use FoundIn::{File, Memory};
+    use pmem::Region;
+
+    use super::*;
+    use crate::{Db, Options};
+
+    /// More records are taken in if their blocks had to be read ([`StoreCache::takes_record`]).
+    #[test]
+    fn of_keys_that_are_looked_up_together_each_tells_where_its_block_was() {
+        let region = Arc::new(Region::heap(4 << 20, None).expect("heap"));
+        let fs = Arc::new(ssd::Memory::default());
+        // No record answers for a block.
+        let options =
+            Options::default().background_threads(0).cache_records(false).block_bytes(1000);
+        let db = Db::open_on(region, fs, "/sst", options).expect("open");
+        let keys: [&[u8]; 7] = [b"a", b"b", b"c", b"d", b"e", b"f1", b"f2"];
+        for key in keys {
+            // The last two share a block; the others have one each.
+            let len = if key.len() == 1 { 1500 } else { 10 };
+            db.put(key, vec![key[0]; len]).expect("put");
+        }
+        db.compact().expect("compact");
+        let (engine, space) =
+            (db.engine(), &db.engine().keyspaces.named("default").expect("there"));
+        let look_up = |keys: &[&[u8]]| {
+            let (view, seq) = engine.pin(space, keys[0]).expect("pin");
+            let offered = RefCell::new(Vec::new());
+            let found = engine.find_many(space, &view, keys, seq, |_, record| {
+                offered.borrow_mut().push((record.key.to_vec(), record.found_in));
+            });
+            assert!(found.expect("look up").iter().all(Option::is_some));
+            let (of, found_in): (Vec<_>, Vec<_>) = offered.into_inner().into_iter().unzip();
+            assert_eq!(of, keys);
+            found_in
+        };
+        ["b", "d"].iter().for_each(|key| assert!(db.get(key).expect("get").is_some()));
+        assert_eq!(look_up(&keys[..4]), [File, Memory, File, Memory]);
+        assert_eq!(look_up(&keys), [Memory, Memory, Memory, Memory, File, File, Memory]);
+        assert_eq!(look_up(&keys), [Memory; 7]);
     }
 }

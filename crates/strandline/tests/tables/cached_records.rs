@@ -356,18 +356,21 @@ fn where_few_keys_are_hot_their_records_take_most_of_the_budget() {
     assert!(2 * with < without, "{with} blocks read, {without} without records");
 }
 
-/// Of keys that are looked up together those leave their records whose blocks had to be read, as single gets do; one in 16 did.
+/// Keys that are looked up together leave their records. Here any is taken in, wherever its block was; that each tells that is shown in
+/// `read::get`.
 #[test]
 fn keys_that_are_looked_up_together_leave_records_as_single_ones_do() {
+    // All blocks of a look-up are held at once, and fit.
+    const KEYS: u32 = 40_000;
     let records = |together: usize| {
         let dir = TempDir::new("records-together");
-        let given = options().background_threads(0).block_cache(256 << 10);
+        let given = options().background_threads(0).block_cache(1 << 20);
         let db = Db::open(dir.join("store"), given).expect("open");
-        (0..8000).for_each(|i| db.put(key(i), format!("{i:0100}")).expect("put"));
+        (0..KEYS).for_each(|i| db.put(key(i), format!("{i:0100}")).expect("put"));
         db.compact().expect("compact");
-        (0..8000).for_each(|i| drop(db.get(key(i)).expect("get")));
+        (0..KEYS).for_each(|i| drop(db.get(key(i)).expect("get")));
         let before = figures(&db);
-        let keys: Vec<_> = (0..8000).step_by(80).map(key).collect();
+        let keys: Vec<_> = (0..KEYS).step_by(400).map(key).collect();
         for keys in keys.chunks(together.max(1)) {
             let found = match together {
                 0 => vec![db.get(&keys[0]).expect("get")],

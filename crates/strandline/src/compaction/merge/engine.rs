@@ -77,7 +77,7 @@ pub(crate) struct Estimate {
     pub seconds: f64,
 }
 
-/// One merge: inputs, range of keys, what to keep, where to write.
+/// One merge, of a whole compaction or of a part of it: inputs, range of keys, what to keep, where to write.
 #[derive(Clone)]
 pub(crate) struct Merge {
     pub media: Arc<Media>,
@@ -104,6 +104,15 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
+    /// Its parts: from each of these keys on there is another one. What all may note together is divided.
+    pub(crate) fn split_at(self, bounds: &[Vec<u8>]) -> Vec<Merge> {
+        let warm_most = self.output.warm_most / (bounds.len() as u64 + 1);
+        let whole = Merge { output: OutputOptions { warm_most, ..self.output.clone() }, ..self };
+        let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+        let befores = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+        froms.zip(befores).map(|(from, before)| Merge { from, before, ..whole.clone() }).collect()
+    }
+
     /// What bounds of its tables keep to.
     pub(crate) fn limits(&self) -> OutputLimits {
         let bounds = self.bounds.clone();

@@ -57,7 +57,8 @@ pub(crate) struct OutputOptions {
     pub writer: WriterOptions,
     /// Shared by all that is written.
     pub rate: Option<Arc<RateLimit>>,
-    /// Bytes of blocks that may take the place of cached ones, of all tables of a merge; 0: none do.
+    /// Bytes of blocks that may take the place of cached ones, of all tables of a merge; 0: none do. The parts of a compaction share
+    /// what it may note.
     pub warm_most: u64,
 }
 

@@ -89,6 +89,11 @@ impl WarmQueue {
         }
     }
 
+    /// Whether any wait.
+    pub(crate) fn are_some(&self) -> bool {
+        !self.waiting().tables.is_empty()
+    }
+
     /// Forgets all.
     pub(crate) fn clear(&self) {
         *self.waiting() = WaitingTables::default();
