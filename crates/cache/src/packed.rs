@@ -50,9 +50,11 @@ pub trait PageBytes: Send {
     fn write(&mut self, at: usize, bytes: &[u8]);
 }
 
+type Shards<K, P> = Box<[Mutex<PackedShard<K, P>>]>;
+
 /// Values by key, in pages.
 pub struct Packed<K: Key, M: PageMemory> {
-    shards: Box<[Mutex<PackedShard<K, M::Page>>]>,
+    shards: Shards<K, M::Page>,
     memory: M,
     budget: AtomicU64,
     charged: AtomicU64,

@@ -331,7 +331,7 @@ impl PlacedBytes {
     pub fn fill(mut self, block: Block) -> Block {
         self.write(0, block.bytes());
         let (part, at) = (Arc::clone(&self.part), self.at);
-        let slow = part.is_slow.then(|| (part as Arc<dyn SlowMemory>, at));
+        let slow = part.is_slow.then_some((part as Arc<dyn SlowMemory>, at));
         block.moved_to(self, slow)
     }
 }

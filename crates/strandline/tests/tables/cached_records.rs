@@ -361,7 +361,7 @@ fn where_few_keys_are_hot_their_records_take_most_of_the_budget() {
 #[test]
 fn keys_that_are_looked_up_together_leave_records_as_single_ones_do() {
     // All blocks of a look-up are held at once, and fit.
-    const KEYS: u32 = 40_000;
+    const KEYS: u64 = 40_000;
     let records = |together: usize| {
         let dir = TempDir::new("records-together");
         let given = options().background_threads(0).block_cache(1 << 20);
