@@ -382,9 +382,7 @@ fn ssd(ssd: &SsdProperties) -> Vec<Figure> {
             "Blocks of new tables that were put in for those that they replaced.",
         )
         .is(cache.warmed),
-        counter("block_cache_warmed_bytes", "Their bytes.")
-            .in_unit(bytes.clone())
-            .is(cache.warmed_bytes),
+        counter("block_cache_warmed", "Their bytes.").in_unit(bytes.clone()).is(cache.warmed_bytes),
         counter("block_cache_warm_failed", "Tables with such blocks that could not be read.")
             .is(cache.warm_failed),
         gauge("background_failing", "1 if the last compaction failed, else 0.")

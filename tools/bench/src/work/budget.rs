@@ -2,12 +2,12 @@
 //! open.
 //!
 //! The process has more than the store: threads, the harness, the allocator's own. What it has with an empty store, beyond
-//! what that says it holds, is taken off; so are records in DRAM, which are `pm_size` and no part of `dram_budget`.
+//! what that says it holds, is taken off. A store with records in DRAM cannot be measured so: these are `pm_size`, no part of `dram_budget`.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use strandline::{Db, PmSource};
+use strandline::Db;
 
 use super::done::Done;
 use super::find;
@@ -56,22 +56,24 @@ impl DramLook {
 
 impl DramSeen {
     fn add(&mut self, look: DramLook, base: u64) {
+        let is_first = self.looks == 0;
         self.looks += 1;
         self.last = look;
-        if look.held > self.most_held.held {
+        if is_first || look.held > self.most_held.held {
             self.most_held = look;
         }
-        if look.resident > self.most_resident.resident {
+        if is_first || look.resident > self.most_resident.resident {
             self.most_resident = look;
         }
-        if look.beyond(base).abs() >= self.furthest.beyond(base).abs() || self.looks == 1 {
+        if is_first || look.beyond(base).abs() >= self.furthest.beyond(base).abs() {
             self.furthest = look;
         }
     }
 }
 
 pub(super) fn budget(bench: &mut Bench) -> Result<Done, String> {
-    if matches!(bench.store.options().pm, PmSource::Heap | PmSource::Dram) {
+    let has_log = bench.store.db()?.properties().wal.is_some();
+    if has_log || bench.store.is_heap() {
         return Ok(Done::Skipped("its records are in the process's own memory; give --pm"));
     }
     let empty = DramLook::now(&bench.store.db()?)?;

@@ -28,7 +28,7 @@ pub(super) fn stats(bench: &mut Bench) -> Result<Done, String> {
     row(
         "dram by",
         format!(
-            "memtables {}, runs {}, building {}, writing {}, tables {}, blocks {}, records {}, cache in PM {}, free {}",
+            "memtables {}, runs {}, building {}, writing {}, tables {}, blocks {}, records {}, pm_cache {}, free {}",
             held.memtables,
             held.runs,
             held.building,

@@ -81,17 +81,24 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
     ])?;
     out.line("memory")?;
     let anonymous = figures.anonymous_bytes.map_or_else(|| "unknown".into(), both);
+    let held_by = &figures.dram;
+    let holders = [
+        ("  by indexes of memtables", held_by.memtables),
+        ("  by runs of level 0", held_by.runs),
+        ("  by runs being built", held_by.building),
+        ("  by files being written", held_by.writing),
+        ("  by open tables", held_by.tables),
+        ("  by cached blocks", held_by.blocks),
+        ("  by cached records", held_by.records),
+        ("  by the cache in PM", held_by.pm_cache),
+        ("  free in the block cache", held_by.cache_spare),
+    ];
+    // Of most stores several hold none.
+    let holders = holders.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let holders = holders.map(|(name, bytes)| (name, both(bytes)));
+    let held_in_all = Some(("  held", both(figures.dram_bytes)));
+    out.rows(&held_in_all.into_iter().chain(holders).collect::<Vec<_>>())?;
     out.rows(&[
-        ("  held", both(figures.dram_bytes)),
-        ("  by indexes of memtables", both(figures.dram.memtables)),
-        ("  by runs of level 0", both(figures.dram.runs)),
-        ("  by runs being built", both(figures.dram.building)),
-        ("  by files being written", both(figures.dram.writing)),
-        ("  by open tables", both(figures.dram.tables)),
-        ("  by cached blocks", both(figures.dram.blocks)),
-        ("  by cached records", both(figures.dram.records)),
-        ("  by the cache in PM", both(figures.dram.pm_cache)),
-        ("  free in the block cache", both(figures.dram.cache_spare)),
         ("  memtables", held(&figures.places.memtables)),
         ("  block cache", held(&figures.places.block_cache)),
         ("  budget", both(figures.dram_budget)),
