@@ -369,10 +369,10 @@ fn drawn(rng: &mut Rng) -> Options {
         .placement(*rng.pick(&[Placement::Benefit, Placement::Level]))
 }
 
-/// Five million operations, a hundred thousand under each set of options.
+/// Four million operations, a hundred thousand under each set of options.
 fn long(seed: u64) {
     let mut rng = Rng::new(seed);
-    for round in 0..50 {
+    for round in 0..40 {
         let options = drawn(&mut rng);
         let keys = match rng.below(3) {
             0 => Keys::Numbered(200 + rng.below(3000)),
@@ -386,12 +386,12 @@ fn long(seed: u64) {
 
 #[test]
 #[ignore = "minutes: continuous integration runs it"]
-fn five_million_operations() {
+fn four_million_operations() {
     long(1);
 }
 
 #[test]
 #[ignore = "minutes: continuous integration runs it"]
-fn five_million_more() {
+fn four_million_more() {
     long(2);
 }
