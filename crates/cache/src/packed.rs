@@ -82,14 +82,27 @@ impl PageQueue {
     const EMPTY: PageQueue = PageQueue { pages: List::EMPTY, len: 0, open: None };
 }
 
+struct PageQueues {
+    probation: PageQueue,
+    main: PageQueue,
+}
+
+impl PageQueues {
+    fn of(&mut self, stage: Stage) -> &mut PageQueue {
+        match stage {
+            Stage::Probation => &mut self.probation,
+            Stage::Main => &mut self.main,
+        }
+    }
+}
+
 struct PackedShard<K: Key, P> {
     directory: Directory<K>,
     /// By number.
     pages: Vec<Option<PackedPage<P>>>,
     vacant: Vec<u32>,
     queued: Links,
-    probation: PageQueue,
-    main: PageQueue,
+    queues: PageQueues,
     /// A page that was emptied just now.
     spare: Option<P>,
     asked: Asked,
@@ -274,8 +287,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
             pages: Vec::new(),
             vacant: Vec::new(),
             queued: Links::default(),
-            probation: PageQueue::EMPTY,
-            main: PageQueue::EMPTY,
+            queues: PageQueues { probation: PageQueue::EMPTY, main: PageQueue::EMPTY },
             spare: None,
             asked: Asked::default(),
             dead: 0,
@@ -285,7 +297,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
 
     /// Pages here.
     fn live(&self) -> usize {
-        self.probation.len + self.main.len
+        self.queues.probation.len + self.queues.main.len
     }
 
     fn get(&mut self, key: K) -> Option<&[u8]> {
@@ -312,11 +324,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
             let page = self.pages[*no as usize].as_ref();
             page.is_some_and(|page| page.filled + len <= PAGE_BYTES)
         };
-        let open = match stage {
-            Stage::Probation => self.probation.open,
-            Stage::Main => self.main.open,
-        };
-        let no = match open.filter(has_room) {
+        let no = match self.queues.of(stage).open.filter(has_room) {
             Some(no) => no,
             None => {
                 let Some(bytes) = self.spare.take().or_else(|| memory.page()) else { return false };
@@ -331,10 +339,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
                         (self.pages.len() - 1) as u32
                     }
                 };
-                let queue = match stage {
-                    Stage::Probation => &mut self.probation,
-                    Stage::Main => &mut self.main,
-                };
+                let queue = self.queues.of(stage);
                 self.queued.push(&mut queue.pages, no);
                 queue.len += 1;
                 queue.open = Some(no);
@@ -354,12 +359,13 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
 
     /// Empties the page whose turn it is; `false` if there is none.
     fn evict(&mut self, used: UsedOnes, memory: &impl PageMemory<Page = P>) -> bool {
-        let is_long = self.probation.len * PROBATION >= self.live();
-        let is_dead = self.dead * DEAD >= self.main.len * PAGE_BYTES && self.dead > 0;
+        let PageQueues { probation, main } = &self.queues;
+        let is_long = probation.len * PROBATION >= self.live();
+        let is_dead = self.dead * DEAD >= main.len * PAGE_BYTES && self.dead > 0;
         // The open page of probation has the newest values: it is the last to go.
-        let has_full = self.probation.len > usize::from(self.probation.open.is_some());
+        let has_full = probation.len > usize::from(probation.open.is_some());
         let is_probation = is_long && !is_dead && has_full;
-        let (first, second) = (self.probation.pages.first(), self.main.pages.first());
+        let (first, second) = (probation.pages.first(), main.pages.first());
         let next = if is_probation { first.or(second) } else { second.or(first) };
         let Some(no) = next else { return false };
         self.empty(no, used, AfterPage::Used, memory);
@@ -396,10 +402,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
     /// Takes a page out of its queue.
     fn take(&mut self, no: u32) -> Option<PackedPage<P>> {
         let page = self.pages[no as usize].take()?;
-        let queue = match page.stage {
-            Stage::Probation => &mut self.probation,
-            Stage::Main => &mut self.main,
-        };
+        let queue = self.queues.of(page.stage);
         self.queued.remove(&mut queue.pages, no);
         queue.len -= 1;
         queue.open = queue.open.filter(|open| *open != no);
