@@ -23,6 +23,11 @@ impl Ghosts {
     /// Bytes for each key that there is room for.
     pub(crate) const BYTES: usize = size_of::<Ghost>();
 
+    /// Whether there is room for none.
+    pub(crate) fn is_without_room(&self) -> bool {
+        self.sets.is_empty()
+    }
+
     /// Makes room for the fingerprints of `keys` keys, a power of two. It forgets what it has.
     pub(crate) fn resize(&mut self, keys: usize) {
         self.sets = vec![[Ghost::default(); WAYS]; (keys / WAYS).max(1)];

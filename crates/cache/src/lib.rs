@@ -293,6 +293,13 @@ impl<K: Key, V> Cache<K, V> {
         (value, if came.returned { Insert::Returned } else { Insert::Kept })
     }
 
+    /// Whether the value of `key` is to be taken in although it only passes, as in a scan of everything: there is room, or it passed
+    /// not long ago. Else its key is remembered, apart from those of values that left.
+    pub fn lets_in_passing(&self, key: K) -> bool {
+        let hash = key.hash();
+        !self.is_nearly_full() || self.shard(home(hash)).lets_in_passing(hash)
+    }
+
     /// Whether less than a sixteenth of it is free.
     pub fn is_nearly_full(&self) -> bool {
         self.charged() >= self.budget() / 16 * 15

@@ -193,6 +193,10 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
         let returned = shard.directory.recall(key);
         let stage = if returned { Stage::Main } else { Stage::Probation };
         if !shard.append(stage, key, value, &self.memory) {
+            if returned {
+                // The caller may try again once there are pages.
+                shard.directory.remember(key);
+            }
             return None;
         }
         self.account(&mut shard);

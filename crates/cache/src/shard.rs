@@ -35,6 +35,8 @@ pub(crate) struct Shard<K: Key, V> {
     groups: HashMap<K::Group, Group<V>>,
     /// Keys that left of both priorities, once there was a value of low priority.
     left: Option<Left>,
+    /// Keys of values that only passed, once there was one.
+    passed: Ghosts,
     pub asked: Asked,
     /// Of the hits, those of values of low priority.
     pub low_hits: u64,
@@ -98,8 +100,9 @@ struct Group<V> {
 
 impl<K: Key, V> Shard<K, V> {
     /// Bytes of bookkeeping for a value, as long as values come and none go: three eighths to three quarters of the slots are taken then,
-    /// nine sixteenths as a rule, and there is room for as many ghosts as slots.
-    pub(crate) const OVERHEAD: u64 = ((size_of::<Option<Slot<K, V>>>() + Ghosts::BYTES) * 16 / 9
+    /// nine sixteenths as a rule, and there is room for as many ghosts as slots, and for as many keys that passed.
+    pub(crate) const OVERHEAD: u64 = ((size_of::<Option<Slot<K, V>>>() + 2 * Ghosts::BYTES) * 16
+        / 9
         + size_of::<Member<K>>()
         + 5 * size_of::<u32>()) as u64;
     /// The same of keys that left, where there are values of low priority.
@@ -117,6 +120,7 @@ impl<K: Key, V> Shard<K, V> {
             grouped: Links::default(),
             groups: HashMap::new(),
             left: None,
+            passed: Ghosts::default(),
             asked: Asked::default(),
             low_hits: 0,
             #[cfg(test)]
@@ -185,6 +189,18 @@ impl<K: Key, V> Shard<K, V> {
         let has_room = self.low.bytes() < share.of(self.usual.bytes() + self.low.bytes());
         let len = self.len;
         has_room || self.left.as_mut().is_none_or(|left| left.has_low(hash, len))
+    }
+
+    /// Whether a value that only passes may come in although the cache is full: it passed not long ago. Else its key is remembered.
+    pub(crate) fn lets_in_passing(&mut self, hash: u64) -> bool {
+        if self.passed.is_without_room() {
+            self.passed.resize(self.slots.len());
+        }
+        let is_known = self.passed.take(hash, self.len);
+        if !is_known {
+            self.passed.add(hash);
+        }
+        is_known
     }
 
     /// Adds a value that is not here.
@@ -296,6 +312,9 @@ impl<K: Key, V> Shard<K, V> {
             self.slots[at] = Some(slot);
         }
         self.usual.ghosts.resize(len);
+        if !self.passed.is_without_room() {
+            self.passed.resize(len);
+        }
         if let Some(left) = &mut self.left {
             left.resize(len);
             self.low.ghosts.resize(len);

@@ -139,6 +139,19 @@ fn a_scan_beside_costs_little() {
 }
 
 #[test]
+fn what_only_passes_comes_in_the_second_time_or_where_there_is_room() {
+    let cache = with_room_for(1000);
+    assert!((0..1000).all(|page| cache.lets_in_passing(Page(page))), "it is empty");
+    (0..1000).for_each(|page| drop(ask(&cache, page)));
+    assert!(!(2000..5000).any(|page| cache.lets_in_passing(Page(page))), "it is full");
+    let again = (4400..5000).filter(|page| cache.lets_in_passing(Page(*page))).count();
+    assert!(again > 500, "{again} of 600 that passed just now");
+    let again = (2000..3500).filter(|page| cache.lets_in_passing(Page(*page))).count();
+    assert!(again < 20, "{again} of 1500 that passed long ago");
+    assert!((0..1000).all(|page| cache.contains(Page(page))), "nothing made room");
+}
+
+#[test]
 fn of_a_loop_that_is_too_long_some_stays() {
     let (ours, lru) = hits(|step| (step % (ROOM * 6 / 5), true));
     assert!(ours > 300 && lru == 0, "{ours} and {lru} of 1000");

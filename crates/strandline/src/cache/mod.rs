@@ -301,6 +301,11 @@ impl BlockCache {
         }
     }
 
+    /// Whether a block that a long scan reads is to be taken in.
+    fn lets_in_passing(&self, key: BlockKey) -> bool {
+        self.blocks.lets_in_passing(key)
+    }
+
     /// Whether little of it is free.
     fn is_nearly_full(&self) -> bool {
         self.blocks.is_nearly_full()

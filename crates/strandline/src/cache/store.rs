@@ -36,6 +36,8 @@ pub(crate) struct Refetch {
     pub ns: u64,
     /// Its device is much faster than the slowest of the store.
     pub is_fast: bool,
+    /// It is one of many that a long scan reads at once, each at a fraction of that.
+    pub is_passing: bool,
 }
 
 /// Persistent memory below the block cache.
@@ -227,6 +229,9 @@ impl StoreCache {
         }
         BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
         self.cache.note_read();
+        if from.is_passing && !self.cache.lets_in_passing(key) {
+            return Arc::new(block);
+        }
         match &self.below {
             Some(below) if !below.memory.policy().reads_to_dram(role) => {
                 below.memory.offer_read(key.table, key.offset, block.bytes());

@@ -53,7 +53,16 @@ struct TableBlock<'b, F> {
     layout: &'b Layout,
     handle: Handle,
     role: Role,
+    reading: Reading,
     load: F,
+}
+
+/// How a block is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Alone,
+    /// By a long scan, among many others.
+    Passing,
 }
 
 impl<F: FnOnce() -> Result<Block>> BlockSource for TableBlock<'_, F> {
@@ -62,7 +71,7 @@ impl<F: FnOnce() -> Result<Block>> BlockSource for TableBlock<'_, F> {
     }
 
     fn refetch(&self) -> Refetch {
-        self.blocks.refetch()
+        Refetch { is_passing: self.reading == Reading::Passing, ..self.blocks.refetch() }
     }
 
     fn load(self) -> Result<Block> {
@@ -148,9 +157,10 @@ impl CachedBlocks {
         layout: &Layout,
         handle: Handle,
         role: Role,
+        reading: Reading,
         load: impl FnOnce() -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        let source = TableBlock { blocks: self, layout, handle, role, load };
+        let source = TableBlock { blocks: self, layout, handle, role, reading, load };
         self.cache.get(self.key(handle.offset), role, source)
     }
 
@@ -159,9 +169,10 @@ impl CachedBlocks {
         &self,
         layout: &Layout,
         handle: Handle,
+        reading: Reading,
         load: impl FnOnce(&File) -> Result<Block>,
     ) -> Result<Arc<Block>> {
-        self.look_up(layout, handle, Role::Data, || load(&self.file))
+        self.look_up(layout, handle, Role::Data, reading, || load(&self.file))
     }
 
     fn key(&self, offset: u64) -> BlockKey {
@@ -263,11 +274,11 @@ impl Blocks for CachedBlocks {
         }
         let load = || layout.load(&self.file, handle, role);
         let Some(root) = self.root(layout, handle, role) else {
-            return self.look_up(layout, handle, role, load);
+            return self.look_up(layout, handle, role, Reading::Alone, load);
         };
         match root.get() {
             Some(Some(held)) => return Ok(Arc::clone(&held.block)),
-            Some(None) => return self.look_up(layout, handle, role, load),
+            Some(None) => return self.look_up(layout, handle, role, Reading::Alone, load),
             None => {}
         }
         let block = load()?;
@@ -305,7 +316,8 @@ impl Blocks for CachedBlocks {
             return Ok(block);
         }
         let load = || layout.load(&self.file, handle, Role::Data);
-        let source = TableBlock { blocks: self, layout, handle, role: Role::Data, load };
+        let (role, reading) = (Role::Data, Reading::Alone);
+        let source = TableBlock { blocks: self, layout, handle, role, reading, load };
         self.cache.get_missed(key, Role::Data, source)
     }
 }

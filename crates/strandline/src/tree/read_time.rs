@@ -84,7 +84,11 @@ impl ReadTimes {
         let read = self.tiers.iter().filter(|tier| tier.reads.load(Relaxed) > 0);
         let slowest = read.map(TierTime::ns).max().unwrap_or(0);
         let cost = if ns > 0 { ns.saturating_add(MISS) } else { 0 };
-        Refetch { ns: cost, is_fast: ns > 0 && ns.saturating_mul(MUCH_FASTER) <= slowest }
+        Refetch {
+            ns: cost,
+            is_fast: ns > 0 && ns.saturating_mul(MUCH_FASTER) <= slowest,
+            is_passing: false,
+        }
     }
 
     fn tier(&self, no: u32) -> Option<&TierTime> {

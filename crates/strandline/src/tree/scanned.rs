@@ -7,7 +7,7 @@ use base::Result;
 use sst::{Block, Blocks, Handle, Layout, ReadAt, Role};
 
 use super::ahead::{FileAhead, FilePiece};
-use super::blocks::{CachedBlocks, File};
+use super::blocks::{CachedBlocks, File, Reading};
 
 /// Bytes read for the second block in a row that the cache does not have; and at a time at most.
 const AHEAD: (usize, usize) = (16 << 10, 128 << 10);
@@ -57,7 +57,9 @@ impl Blocks for ScannedBlocks {
         if !follows {
             ahead.len = 0;
         }
-        blocks.data_by(layout, handle, |file| {
+        let is_long = follows && ahead.len == AHEAD.1;
+        let reading = if is_long { Reading::Passing } else { Reading::Alone };
+        blocks.data_by(layout, handle, reading, |file| {
             let stored = (handle.end() - handle.offset) as usize;
             // A long block alone is as much as is ever read ahead.
             let gains = follows && stored < AHEAD.1;
@@ -137,6 +139,10 @@ mod tests {
 
     /// A table with nothing but its last block in the cache.
     fn table_of(bad: Range<usize>, value_len: usize, keys: u32) -> Scanned {
+        table_in(&StoreCache::own(16 << 20), bad, value_len, keys)
+    }
+
+    fn table_in(store: &StoreCache, bad: Range<usize>, value_len: usize, keys: u32) -> Scanned {
         let (mut writer, mut random) =
             (Writer::new(Vec::new(), WriterOptions::default()), Rng::new(1));
         for number in 0..keys {
@@ -146,8 +152,7 @@ mod tests {
         let (bytes, _) = writer.finish().expect("finish");
         let layout = Layout::open(&bytes).expect("open");
         let file = Arc::new(Counted { bytes, bad, reads: AtomicUsize::new(0) });
-        let store = StoreCache::own(16 << 20);
-        let blocks = CachedBlocks::new(1, File(Arc::clone(&file) as _), &store);
+        let blocks = CachedBlocks::new(1, File(Arc::clone(&file) as _), store);
         let table = Arc::new(Table::new(Arc::new(layout), blocks));
         table.get(&key(keys - 1), SEQ_MAX).expect("get").expect("found");
         Scanned { file, table }
@@ -190,6 +195,22 @@ mod tests {
         assert_eq!(reads(200_000), 19);
         // Longer than the first piece is.
         assert_eq!(reads(30_000), 7);
+    }
+
+    /// Of a table of twelve times the cache a scan leaves what it read before it turned out to be long; that is some 30 blocks.
+    #[test]
+    fn a_long_scan_leaves_a_full_cache_as_it_is() {
+        let keys = 10 * KEYS;
+        let store = StoreCache::own(512 << 10);
+        let table = table_in(&store, 0..0, 128, keys);
+        for number in (0..keys).step_by(30) {
+            table.table.get(&key(number), SEQ_MAX).expect("get").expect("found");
+        }
+        let before = store.cache.figures();
+        assert!(before.evictions > 1000, "it is full: {before:?}");
+        table.scan(0, keys).expect("scan");
+        let inserts = store.cache.figures().inserts - before.inserts;
+        assert!((20..80).contains(&inserts), "{inserts} blocks of some 1300 put in");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::crew::{self, Rate, Span};
 use crate::engines::Result;
 
 /// Bytes of keys and values that are scanned between two looks at the clock.
-const STRETCH: u64 = 1 << 20;
+const STRETCH: u64 = 4 << 20;
 
 /// A get must see what was acknowledged before it began, or what was begun before it ended.
 pub(super) fn get_while_put(
