@@ -1,44 +1,83 @@
 //! How blocks and records divide the budget of a block cache.
 //!
-//! What comes back not long after it made room would have been found with more bytes: a reading of a file less. Both kinds remember about as
-//! much of what made room as they hold. So the one that has more come back *for its bytes* gets some of the other's, a small step at a
-//! time, as in ARC (Megiddo and Modha, FAST 2003), whose two lists hold pages of one size. A record counts only if its block had to be
-//! read: else nothing would have been saved.
+//! By trying, as Caffeine finds the size of its window (Einziger et al., Adaptive Software Cache Management, Middleware 2018): records
+//! get a step more, or less, and when what is new has been filled it is counted how many look-ups read a file. If fewer do than before, the next
+//! step goes on in this direction, else back. So the cache stays within a step of a place where neither direction is better.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use cache::Insert;
-
 use super::BlockCache;
 
-/// One part of so many is a step, and twice that the least that records have.
-const STEPS: u64 = 64;
-/// Bytes of a step at most: a reader makes room for it.
-const STEP_MAX: u64 = 4 << 20;
-/// The one that gets more is ahead of the other by this much, in percent: the counts are small.
-const AHEAD: u64 = 110;
-/// Records have at most so many eighths of what tables do not hold.
+/// One part of so many is a step.
+const STEPS: u64 = 16;
+/// After a good one the next is twice as long, so often.
+const LONGER: u32 = 2;
+/// It is made in moves of one part of so many, and no more bytes than that: a reader makes room for them.
+const MOVES: u64 = 64;
+const MOVE_MAX: u64 = 4 << 20;
+/// Records have one part of so many at least.
+const RECORDS_MIN: u64 = 32;
+/// And so many eighths of what tables do not hold at most.
 const RECORDS_MAX: u64 = 7;
-/// Blocks that are read between two steps: one for so many bytes of the step, but no fewer than that.
+/// Blocks that are read from one turn to the next: one for so many bytes of a move, but no fewer than that.
 const BYTES_FOR_READ: u64 = 256;
 const READS_MIN: u64 = 1000;
+/// Turns behind the last move until look-ups are counted, and while they are.
+const SETTLING: u32 = 1;
+const COUNTING: u32 = 4;
+/// Counts until another step is tried, at most.
+const CALM_MAX: u32 = 32;
+/// Other data is read, if the count is off by more than one part of so many.
+const CHANGE: f64 = 8.0;
 
-/// What is read from files, and what of it would have been here.
+/// What is read from files, and where a division that reads less is looked for.
 #[derive(Default)]
 pub(super) struct Balance {
     /// Blocks that were read.
     reads: AtomicU64,
-    blocks: AtomicU64,
-    records: AtomicU64,
-    /// What came back before the last step counts half, what came before that a quarter, and so on.
-    before: Mutex<CameBack>,
+    climb: Mutex<Climb>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct CameBack {
-    blocks: u64,
+/// The way to a better division.
+#[derive(Default)]
+struct Climb {
+    direction: Direction,
+    /// What records are to have.
+    target: u64,
+    /// Since they have it.
+    turns: u32,
+    begun: LookUps,
+    /// Where the least is read, as far as is known.
+    best: Option<Place>,
+    /// Steps of this direction that were good: the next is the longer.
+    good: u32,
+    /// Counts until the next step is tried; more each time that one was not good, as what left for it has to be read again.
+    rests: u32,
+    calm: u32,
+}
+
+/// What records had, and the part of look-ups that read a file then.
+#[derive(Clone, Copy)]
+struct Place {
     records: u64,
+    part: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Direction {
+    #[default]
+    MoreRecords,
+    MoreBlocks,
+}
+
+/// Look-ups so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LookUps {
+    /// Those that found a record or a block.
+    pub found: u64,
+    /// Those that read a file.
+    pub read: u64,
 }
 
 /// A budget, and how it is divided.
@@ -54,7 +93,7 @@ pub(super) struct Division {
 impl Division {
     /// The least that records have, once there are any.
     pub(super) fn records_min(budget: u64) -> u64 {
-        budget / (STEPS / 2)
+        budget / RECORDS_MIN
     }
 
     /// The most that records may have: blocks need some, too.
@@ -62,60 +101,130 @@ impl Division {
         self.budget.saturating_sub(self.held) / 8 * RECORDS_MAX
     }
 
-    /// Bytes of a step.
-    fn step(budget: u64) -> u64 {
-        (budget / STEPS).min(STEP_MAX)
+    /// What records may have that is nearest to `bytes`.
+    fn clamp(self, bytes: u64) -> u64 {
+        let most = self.records_max();
+        bytes.clamp(Division::records_min(self.budget).min(most), most)
     }
 
-    /// What records get next, after so much came back.
-    fn next(self, back: CameBack) -> u64 {
-        if self.records == 0 {
+    /// A step from here, as far as there is room for it, after so many good ones.
+    fn stepped(self, direction: Direction, good: u32) -> u64 {
+        let step = (self.budget / STEPS) << good.min(LONGER);
+        self.clamp(match direction {
+            Direction::MoreRecords => self.records + step,
+            Direction::MoreBlocks => self.records.saturating_sub(step),
+        })
+    }
+
+    /// Bytes of a move.
+    fn a_move(budget: u64) -> u64 {
+        (budget / MOVES).clamp(1, MOVE_MAX)
+    }
+
+    /// What records have after a move towards `target`.
+    fn moved(self, target: u64) -> u64 {
+        let a_move = Division::a_move(self.budget);
+        target.clamp(self.records.saturating_sub(a_move), self.records + a_move)
+    }
+}
+
+impl Direction {
+    fn back(self) -> Direction {
+        match self {
+            Direction::MoreRecords => Direction::MoreBlocks,
+            Direction::MoreBlocks => Direction::MoreRecords,
+        }
+    }
+}
+
+impl LookUps {
+    /// The part of those since `begun` that read a file.
+    fn part_since(self, begun: LookUps) -> f64 {
+        let (found, read) = (self.found - begun.found, self.read - begun.read);
+        read as f64 / (found + read).max(1) as f64
+    }
+}
+
+impl Climb {
+    /// A turn: what records get now.
+    fn turn(&mut self, division: Division, so_far: LookUps) -> u64 {
+        if division.records == 0 {
             return 0;
         }
-        let for_blocks = self.budget.saturating_sub(self.records).max(1);
-        let blocks = u128::from(back.blocks) * u128::from(self.records);
-        let records = u128::from(back.records) * u128::from(for_blocks);
-        let step = Division::step(self.budget);
-        let next = if records * 100 > blocks * u128::from(AHEAD) {
-            self.records + step
-        } else if blocks * 100 > records * u128::from(AHEAD) {
-            self.records.saturating_sub(step)
-        } else {
-            self.records
-        };
-        next.clamp(Division::records_min(self.budget).min(self.records_max()), self.records_max())
+        // What tables hold may have become more.
+        self.target = division.clamp(if self.target == 0 { division.records } else { self.target });
+        if division.records != self.target {
+            self.turns = 0;
+            return division.moved(self.target);
+        }
+        self.turns += 1;
+        if self.turns == SETTLING {
+            self.begun = so_far;
+        } else if (self.turns - SETTLING).is_multiple_of(COUNTING) {
+            let part = so_far.part_since(self.begun);
+            self.begun = so_far;
+            self.note(division, part);
+        }
+        division.moved(self.target)
+    }
+
+    /// The count at this place has ended.
+    fn note(&mut self, division: Division, part: f64) {
+        let records = division.records;
+        match self.best {
+            Some(best) if self.rests > 0 => {
+                let is_as_before = (part - best.part).abs() <= best.part / CHANGE;
+                let part = if is_as_before { (3.0 * best.part + part) / 4.0 } else { part };
+                self.best = Some(Place { records, part });
+                self.rests -= 1;
+                if !is_as_before {
+                    (self.rests, self.calm) = (0, 0);
+                }
+                if self.rests == 0 {
+                    self.step(division);
+                }
+            }
+            Some(best) if part > best.part => {
+                self.target = best.records;
+                self.rest();
+            }
+            _ => {
+                self.best = Some(Place { records, part });
+                self.calm = 0;
+                self.good += 1;
+                self.step(division);
+            }
+        }
+    }
+
+    /// Tries a step, if there is room for it.
+    fn step(&mut self, division: Division) {
+        self.target = division.stepped(self.direction, self.good);
+        if self.target == division.records {
+            self.rest();
+        }
+    }
+
+    /// It was the wrong direction. The other is tried after a while.
+    fn rest(&mut self) {
+        self.direction = self.direction.back();
+        self.good = 0;
+        self.calm = (2 * self.calm).clamp(1, CALM_MAX);
+        self.rests = self.calm;
     }
 }
 
 impl Balance {
-    /// A block is read; whether it is time for a step.
+    /// A block is read; whether it is time for a turn.
     pub(super) fn note_read(&self, budget: u64) -> bool {
-        let every = (Division::step(budget) / BYTES_FOR_READ).max(READS_MIN);
+        let every = (Division::a_move(budget) / BYTES_FOR_READ).max(READS_MIN);
         (self.reads.fetch_add(1, Relaxed) + 1).is_multiple_of(every)
     }
 
-    /// A block that was read was offered.
-    pub(super) fn note_block(&self, outcome: Insert) {
-        if outcome == Insert::Returned {
-            self.blocks.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// A record whose block was read was offered.
-    pub(super) fn note_record(&self, outcome: Insert) {
-        if outcome == Insert::Returned {
-            self.records.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// A step: what records get now.
-    pub(super) fn step(&self, division: Division) -> u64 {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = |count: &AtomicU64, before: u64| before / 2 + count.swap(0, Relaxed);
-        let blocks = now(&self.blocks, before.blocks);
-        let records = now(&self.records, before.records);
-        *before = CameBack { blocks, records };
-        division.next(*before)
+    /// A turn: what records get now, if `found` look-ups found something so far.
+    pub(super) fn turn(&self, division: Division, found: u64) -> u64 {
+        let so_far = LookUps { found, read: self.reads.load(Relaxed) };
+        self.climb.lock().unwrap_or_else(PoisonError::into_inner).turn(division, so_far)
     }
 }
 
@@ -163,7 +272,8 @@ impl BlockCache {
     /// A block was read from a file that no other is much faster than.
     pub(super) fn note_read(&self) {
         if self.balance.note_read(self.budget()) && self.records.are_some() {
-            self.divide(|division| self.balance.step(division));
+            let found = self.blocks.asked().hits + self.records.cached.asked().hits;
+            self.divide(|division| self.balance.turn(division, found));
             // What leads to records is on the heap, and grows with them.
             self.fit_memory();
         }
@@ -176,56 +286,60 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    fn read(balance: &Balance, blocks: u64, records: u64) {
-        for _ in 0..blocks {
-            balance.note_block(Insert::Returned);
-        }
-        (0..records).for_each(|_| balance.note_record(Insert::Returned));
+    /// Has so many turns with a cache of which `reads` tells the part of look-ups that read a file, by what records have; what they
+    /// have at the end of each.
+    fn climb(records: u64, held: u64, turns: u32, reads: impl Fn(u64) -> f64) -> Vec<u64> {
+        let (mut climb, mut division) =
+            (Climb::default(), Division { budget: 16 * MB, held, records });
+        let mut so_far = LookUps::default();
+        let turn = |_| {
+            so_far.read += 1000;
+            so_far.found += (1000.0 / reads(division.records)) as u64 - 1000;
+            let next = climb.turn(division, so_far);
+            assert!(next.abs_diff(division.records) <= MB / 4, "a move at a time");
+            division.records = next;
+            next
+        };
+        (0..turns).map(turn).collect()
     }
 
     #[test]
-    fn bytes_go_where_more_comes_back_for_them_and_stay_where_it_is_about_the_same() {
-        let balance = Balance::default();
-        let mut division = Division { budget: 16 * MB, held: 0, records: MB / 2 };
-        // The same number back on a thirtieth of the bytes.
-        for _ in 0..8 {
-            read(&balance, 100, 100);
-            let records = balance.step(division);
-            assert_eq!(records, division.records + MB / 4);
-            division.records = records;
+    fn records_get_what_reads_least() {
+        let best =
+            |at: u64| move |records: u64| 0.1 + records.abs_diff(at) as f64 / (160 * MB) as f64;
+        for from in [MB / 2, 14 * MB] {
+            for at in [2 * MB, 8 * MB, 13 * MB] {
+                let had = climb(from, 0, 400, best(at));
+                let far = had[200..].iter().map(|records| records.abs_diff(at)).max();
+                assert!(far <= Some(5 * MB / 2), "{from}, {at}: {far:?}");
+            }
         }
-        // Blocks have five and a half times the bytes.
-        for _ in 0..8 {
-            read(&balance, 550, 100);
-            let records = balance.step(division);
-            division.records = records;
-        }
-        let rest = division.records;
-        read(&balance, 540, 100);
-        assert_eq!(balance.step(division), rest);
-        for _ in 0..80 {
-            read(&balance, 1000, 0);
-            division.records = balance.step(division);
-        }
-        assert_eq!(division.records, MB / 2, "the least");
+        let had = climb(MB / 2, 0, 400, |records| records as f64 / (20 * MB) as f64);
+        assert!(had[100..].iter().all(|records| *records <= 3 * MB / 2), "blocks are better");
+    }
+
+    #[test]
+    fn what_is_read_changes_and_the_division_follows() {
+        let phase = std::cell::Cell::new(0);
+        let had = climb(MB / 2, 0, 600, |records| {
+            phase.set(phase.get() + 1);
+            let part = records as f64 / (20 * MB) as f64;
+            if phase.get() < 300 { 0.9 - part } else { part + 0.05 }
+        });
+        assert!(had[290] >= 12 * MB && had[599] <= 2 * MB, "{} and {}", had[290], had[599]);
     }
 
     #[test]
     fn records_leave_an_eighth_of_what_tables_do_not_hold() {
-        let balance = Balance::default();
-        let mut division = Division { budget: 16 * MB, held: 8 * MB, records: MB / 2 };
-        for _ in 0..100 {
-            read(&balance, 0, 10);
-            division.records = balance.step(division);
-        }
-        assert_eq!(division.records, 7 * MB);
+        let had = climb(MB / 2, 8 * MB, 200, |records| 0.9 - records as f64 / (20 * MB) as f64);
+        assert_eq!(had.iter().max(), Some(&(7 * MB)));
     }
 
     #[test]
-    fn a_step_comes_with_every_so_many_reads() {
+    fn a_turn_comes_with_every_so_many_reads() {
         let balance = Balance::default();
-        let steps = (0..5000).filter(|_| balance.note_read(64 * MB)).count();
-        assert_eq!(steps, 1, "of 1 MB");
+        let turns = (0..5000).filter(|_| balance.note_read(64 * MB)).count();
+        assert_eq!(turns, 1, "of 1 MB");
         let balance = Balance::default();
         assert_eq!((0..5000).filter(|_| balance.note_read(MB)).count(), 5);
     }

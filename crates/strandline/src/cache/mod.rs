@@ -277,15 +277,9 @@ impl BlockCache {
         self.keep_read(key, role, block, 0)
     }
 
-    /// Takes in a block that was read from its file in about `ns` nanoseconds, if there is room for it; else it makes room at once.
+    /// Takes in a block that was read from its file, or copied from persistent memory, in about `ns` nanoseconds, if there is room for it; else
+    /// it makes room at once.
     fn keep_read(&self, key: BlockKey, role: Role, block: Block, ns: u64) -> Arc<Block> {
-        let (block, outcome) = self.keep_at(key, place_of(role), block, ns);
-        self.balance.note_block(outcome);
-        block
-    }
-
-    /// Takes in a copy of a block in persistent memory, which was made in about `ns` nanoseconds.
-    fn keep_copy(&self, key: BlockKey, role: Role, block: Block, ns: u64) -> Arc<Block> {
         self.keep_at(key, place_of(role), block, ns).0
     }
 

@@ -28,8 +28,8 @@ use super::memory::PlacedBytes;
 use super::{BlockCache, BlockMemory, CacheUser, Division, StoreCache, blocks_read};
 use crate::record::cached::{CachedRecord, PackedRecord};
 
-/// Bytes of key and value at most: longer ones gain little over their blocks.
-const RECORD_MAX: usize = 1 << 10;
+/// Bytes of key and value at most, so that three are in a page: longer ones gain little over their blocks.
+const RECORD_MAX: usize = PAGE_BYTES / 3 - 32;
 /// Locks that records lie behind: one for so many bytes that the cache has when it is made, but no more than that.
 const BYTES_A_SHARD: u64 = 4 << 20;
 const SHARDS_MAX: u64 = 16;
@@ -143,10 +143,10 @@ impl CachedRecords {
         hit: &Hit,
         may: impl Fn() -> bool,
         make_page: impl FnOnce(),
-    ) -> Insert {
+    ) {
         // Asked again where it counts; most that are refused need no lock.
         if !may() {
-            return Insert::Refused;
+            return;
         }
         // In one order with the gate: a compaction that closed it and then finds that there are none need not look for any.
         self.are_some.store(true, Ordering::SeqCst);
@@ -157,11 +157,9 @@ impl CachedRecords {
             make_page();
             outcome = self.cached.insert_if(name.key(), &record, may);
         }
-        let outcome = outcome.unwrap_or(Insert::Refused);
-        if matches!(outcome, Insert::Kept | Insert::Returned) {
+        if matches!(outcome, Some(Insert::Kept | Insert::Returned)) {
             self.counters.inserts.fetch_add(1, Ordering::Relaxed);
         }
-        outcome
     }
 
     /// Drops the record of a key.
@@ -200,23 +198,14 @@ impl BlockCache {
         self.blocks.evictions() > 0 || planted::ARE_POSSIBLE
     }
 
-    fn offer_record(
-        &self,
-        name: RecordName<'_>,
-        hit: &Hit,
-        found: FoundIn,
-        may: impl Fn() -> bool,
-    ) {
+    fn offer_record(&self, name: RecordName<'_>, hit: &Hit, may: impl Fn() -> bool) {
         if self.records.cached.budget() == 0 {
             if self.division().records_max() == 0 {
                 return;
             }
             self.divide(|division| division.records.max(Division::records_min(division.budget)));
         }
-        let outcome = self.records.insert(name, hit, may, || self.make_place(PAGE_BYTES));
-        if found == FoundIn::File {
-            self.balance.note_record(outcome);
-        }
+        self.records.insert(name, hit, may, || self.make_place(PAGE_BYTES));
     }
 }
 
@@ -254,10 +243,9 @@ impl StoreCache {
         keyspace: u32,
         key: &[u8],
         hit: &Hit,
-        found: FoundIn,
         may: impl Fn() -> bool,
     ) {
-        self.cache.offer_record(self.name(keyspace, key), hit, found, may);
+        self.cache.offer_record(self.name(keyspace, key), hit, may);
     }
 
     /// Whether there may be any record. They are dropped, too, while none is asked for.

@@ -203,7 +203,7 @@ impl StoreCache {
         let found = memory.find(key.table, key.offset)?;
         let block = restore(found.bytes).ok()?;
         if memory.policy().comes_back(role, found.finds) {
-            Some(self.cache.keep_copy(key, role, block, COPIED))
+            Some(self.cache.keep_read(key, role, block, COPIED))
         } else {
             Some(Arc::new(block))
         }
@@ -228,8 +228,9 @@ impl StoreCache {
             return self.cache.keep_low(key, block, ns);
         }
         BLOCKS_READ.set(BLOCKS_READ.get().wrapping_add(1));
-        self.cache.note_read();
-        if from.is_passing && !self.cache.lets_in_passing(key) {
+        if !from.is_passing {
+            self.cache.note_read();
+        } else if !self.cache.lets_in_passing(key) {
             return Arc::new(block);
         }
         match &self.below {

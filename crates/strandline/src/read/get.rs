@@ -123,7 +123,7 @@ fn offer_record(
     let is_current = || view.is_current() || planted::is(Bug::RecordOfOldView);
     if sees_all {
         let may = || view.gate.is_open() && is_current();
-        cache.offer_record(keyspace, key, hit, found_in, may);
+        cache.offer_record(keyspace, key, hit, may);
     }
 }
 
