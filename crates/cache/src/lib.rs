@@ -33,6 +33,7 @@
 
 mod chain;
 mod class;
+mod folded;
 mod ghosts;
 mod located;
 mod low;

@@ -117,21 +117,11 @@ impl<K: Key> Directory<K> {
 
     /// Whether `key` was offered before, among the last as many as there are values here. If not, it is noted.
     pub fn offer(&mut self, key: K) -> bool {
-        let known = self.recall(key);
+        let known = self.offered.take(key.hash(), self.len());
         if !known {
-            self.remember(key);
+            self.offered.add(key.hash());
         }
         known
-    }
-
-    /// Whether `key` is among the last as many as there are values here that were remembered; it is forgotten by that.
-    pub(crate) fn recall(&mut self, key: K) -> bool {
-        self.offered.take(key.hash(), self.len())
-    }
-
-    /// Remembers `key`, which is not here, for a while.
-    pub(crate) fn remember(&mut self, key: K) {
-        self.offered.add(key.hash());
     }
 
     /// The value of `key` lies at `location` from now on, wherever it lay before.
@@ -172,12 +162,6 @@ impl<K: Key> Directory<K> {
         Some(member)
     }
 
-    /// A value of `group`, if there is one.
-    pub(crate) fn any_of(&self, group: K::Group) -> Option<Located<K>> {
-        let number = self.groups.get(&group).and_then(List::first)?;
-        Some(self.members[number as usize])
-    }
-
     /// All values of `group` are gone.
     pub fn purge(&mut self, group: K::Group) -> Gone {
         let mut gone = Gone::default();
@@ -193,18 +177,6 @@ impl<K: Key> Directory<K> {
     pub fn leave_first(&mut self, region: u32) -> Option<Located<K>> {
         let number = self.regions.get(&region).and_then(List::first)?;
         self.remove(self.members[number as usize].key)
-    }
-
-    /// Gives back places that no value takes. It costs as much as there is here, and what was remembered is forgotten.
-    pub(crate) fn shrink(&mut self) {
-        let mut left = Directory::default();
-        let regions: Vec<u32> = self.regions.keys().copied().collect();
-        for region in regions {
-            while let Some(located) = self.leave_first(region) {
-                left.add(located);
-            }
-        }
-        *self = left;
     }
 
     /// All values of `region` are gone.

@@ -2,7 +2,7 @@
 //!
 //! By trying, as Caffeine finds the size of its window (Einziger et al., Adaptive Software Cache Management, Middleware 2018): records
 //! get a step more, or less, and when what is new has been filled it is counted how many look-ups read a file. If fewer do than before, the next
-//! step goes on in this direction, else back. So the cache stays within a step of a place where neither direction is better.
+//! step goes on in this direction, else back. So the cache stays where neither direction is better.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -21,11 +21,14 @@ const RECORDS_MIN: u64 = 32;
 /// And so many eighths of what tables do not hold at most.
 const RECORDS_MAX: u64 = 7;
 /// Blocks that are read from one turn to the next: one for so many bytes of a move, but no fewer than that.
-const BYTES_FOR_READ: u64 = 256;
-const READS_MIN: u64 = 1000;
-/// Turns behind the last move until look-ups are counted, and while they are.
-const SETTLING: u32 = 1;
-const COUNTING: u32 = 4;
+const BYTES_FOR_READ: u64 = 1024;
+const READS_MIN: u64 = 250;
+/// Turns behind the last move until look-ups are counted: so many, and more until records have filled what they got, but not for ever.
+const SETTLING: (u32, u32) = (4, 64);
+/// Turns while they are counted.
+const COUNTING: u32 = 32;
+/// A step is good if no more than this part of what was read before is read: counts are not exact.
+const GOOD: f64 = 63.0 / 64.0;
 /// Counts until another step is tried, at most.
 const CALM_MAX: u32 = 32;
 /// Other data is read, if the count is off by more than one part of so many.
@@ -45,9 +48,10 @@ struct Climb {
     direction: Direction,
     /// What records are to have.
     target: u64,
-    /// Since they have it.
+    /// Turns since they have it, or since look-ups are counted.
     turns: u32,
-    begun: LookUps,
+    /// Those that there were when counting began.
+    begun: Option<LookUps>,
     /// Where the least is read, as far as is known.
     best: Option<Place>,
     /// Steps of this direction that were good: the next is the longer.
@@ -88,6 +92,8 @@ pub(super) struct Division {
     pub held: u64,
     /// Bytes that records may take.
     pub records: u64,
+    /// Whether they take about as many.
+    pub is_filled: bool,
 }
 
 impl Division {
@@ -154,16 +160,20 @@ impl Climb {
         // What tables hold may have become more.
         self.target = division.clamp(if self.target == 0 { division.records } else { self.target });
         if division.records != self.target {
-            self.turns = 0;
+            (self.turns, self.begun) = (0, None);
             return division.moved(self.target);
         }
         self.turns += 1;
-        if self.turns == SETTLING {
-            self.begun = so_far;
-        } else if (self.turns - SETTLING).is_multiple_of(COUNTING) {
-            let part = so_far.part_since(self.begun);
-            self.begun = so_far;
-            self.note(division, part);
+        let (least, most) = SETTLING;
+        match self.begun {
+            Some(begun) if self.turns >= COUNTING => {
+                (self.turns, self.begun) = (0, Some(so_far));
+                self.note(division, so_far.part_since(begun));
+            }
+            None if self.turns >= if division.is_filled { least } else { most } => {
+                (self.turns, self.begun) = (0, Some(so_far));
+            }
+            _ => {}
         }
         division.moved(self.target)
     }
@@ -184,7 +194,7 @@ impl Climb {
                     self.step(division);
                 }
             }
-            Some(best) if part > best.part => {
+            Some(best) if part > best.part * GOOD => {
                 self.target = best.records;
                 self.rest();
             }
@@ -249,7 +259,8 @@ impl BlockCache {
 
     pub(super) fn division(&self) -> Division {
         let (held, records) = (self.held.load(Relaxed), self.records.cached.budget());
-        Division { budget: self.budget(), held, records }
+        let is_filled = self.records.cached.charged() >= records / 16 * 15;
+        Division { budget: self.budget(), held, records, is_filled }
     }
 
     /// Gives records as much of the budget as `next` says, as far as they may have that, and blocks the rest.
@@ -290,11 +301,11 @@ mod tests {
     /// have at the end of each.
     fn climb(records: u64, held: u64, turns: u32, reads: impl Fn(u64) -> f64) -> Vec<u64> {
         let (mut climb, mut division) =
-            (Climb::default(), Division { budget: 16 * MB, held, records });
+            (Climb::default(), Division { budget: 16 * MB, held, records, is_filled: true });
         let mut so_far = LookUps::default();
         let turn = |_| {
-            so_far.read += 1000;
-            so_far.found += (1000.0 / reads(division.records)) as u64 - 1000;
+            so_far.read += 250;
+            so_far.found += (250.0 / reads(division.records)) as u64 - 250;
             let next = climb.turn(division, so_far);
             assert!(next.abs_diff(division.records) <= MB / 4, "a move at a time");
             division.records = next;
@@ -309,29 +320,29 @@ mod tests {
             |at: u64| move |records: u64| 0.1 + records.abs_diff(at) as f64 / (160 * MB) as f64;
         for from in [MB / 2, 14 * MB] {
             for at in [2 * MB, 8 * MB, 13 * MB] {
-                let had = climb(from, 0, 400, best(at));
-                let far = had[200..].iter().map(|records| records.abs_diff(at)).max();
+                let had = climb(from, 0, 1600, best(at));
+                let far = had[800..].iter().map(|records| records.abs_diff(at)).max();
                 assert!(far <= Some(5 * MB / 2), "{from}, {at}: {far:?}");
             }
         }
-        let had = climb(MB / 2, 0, 400, |records| records as f64 / (20 * MB) as f64);
-        assert!(had[100..].iter().all(|records| *records <= 3 * MB / 2), "blocks are better");
+        let had = climb(MB / 2, 0, 1600, |records| records as f64 / (20 * MB) as f64);
+        assert!(had[400..].iter().all(|records| *records <= 3 * MB / 2), "blocks are better");
     }
 
     #[test]
     fn what_is_read_changes_and_the_division_follows() {
         let phase = std::cell::Cell::new(0);
-        let had = climb(MB / 2, 0, 600, |records| {
+        let had = climb(MB / 2, 0, 2400, |records| {
             phase.set(phase.get() + 1);
             let part = records as f64 / (20 * MB) as f64;
-            if phase.get() < 300 { 0.9 - part } else { part + 0.05 }
+            if phase.get() < 1200 { 0.9 - part } else { part + 0.05 }
         });
-        assert!(had[290] >= 12 * MB && had[599] <= 2 * MB, "{} and {}", had[290], had[599]);
+        assert!(had[1190] >= 12 * MB && had[2399] <= 2 * MB, "{} and {}", had[1190], had[2399]);
     }
 
     #[test]
     fn records_leave_an_eighth_of_what_tables_do_not_hold() {
-        let had = climb(MB / 2, 8 * MB, 200, |records| 0.9 - records as f64 / (20 * MB) as f64);
+        let had = climb(MB / 2, 8 * MB, 800, |records| 0.9 - records as f64 / (20 * MB) as f64);
         assert_eq!(had.iter().max(), Some(&(7 * MB)));
     }
 
@@ -339,8 +350,8 @@ mod tests {
     fn a_turn_comes_with_every_so_many_reads() {
         let balance = Balance::default();
         let turns = (0..5000).filter(|_| balance.note_read(64 * MB)).count();
-        assert_eq!(turns, 1, "of 1 MB");
+        assert_eq!(turns, 4, "of 1 MB");
         let balance = Balance::default();
-        assert_eq!((0..5000).filter(|_| balance.note_read(MB)).count(), 5);
+        assert_eq!((0..5000).filter(|_| balance.note_read(MB)).count(), 20);
     }
 }
