@@ -45,6 +45,8 @@ pub(super) struct Balance {
 /// The way to a better division.
 #[derive(Default)]
 struct Climb {
+    /// Of another budget nothing is known.
+    budget: u64,
     direction: Direction,
     /// What records are to have.
     target: u64,
@@ -156,6 +158,9 @@ impl Climb {
     fn turn(&mut self, division: Division, so_far: LookUps) -> u64 {
         if division.records == 0 {
             return 0;
+        }
+        if division.budget != self.budget {
+            *self = Climb { budget: division.budget, ..Climb::default() };
         }
         // What tables hold may have become more.
         self.target = division.clamp(if self.target == 0 { division.records } else { self.target });
@@ -338,6 +343,15 @@ mod tests {
             if phase.get() < 1200 { 0.9 - part } else { part + 0.05 }
         });
         assert!(had[1190] >= 12 * MB && had[2399] <= 2 * MB, "{} and {}", had[1190], had[2399]);
+    }
+
+    #[test]
+    fn with_another_budget_it_begins_where_it_is() {
+        let mut climb = Climb::default();
+        let mut division = Division { budget: 16 * MB, held: 0, records: 14 * MB, is_filled: true };
+        assert_eq!(climb.turn(division, LookUps::default()), 14 * MB);
+        (division.budget, division.records) = (8 * MB, 4 * MB);
+        assert_eq!(climb.turn(division, LookUps::default()), 4 * MB);
     }
 
     #[test]
