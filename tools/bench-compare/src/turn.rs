@@ -266,10 +266,13 @@ impl Subject<'_> {
         })
     }
 
-    /// The store at hand, for `case`.
+    /// The store at hand, for `case`. It draws other keys than the cases before it, which are in caches.
     fn bench_of(&self, case: &Case, salt: u64) -> Result<Bench<'_>> {
         let bench = self.bench(salt)?;
-        Ok(Bench { draw: case.draw.unwrap_or(bench.draw), ..bench })
+        let fold = |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte));
+        let own = case.name.bytes().fold(case.threads as u64, fold);
+        let seed = bench.seed.wrapping_add(own << 24);
+        Ok(Bench { draw: case.draw.unwrap_or(bench.draw), seed, ..bench })
     }
 
     /// The store at hand. What is drawn differs with `salt`.
