@@ -174,3 +174,15 @@ fn room_of_a_budget_that_was_larger_is_given_back() {
     let kept = (0..20_000).filter(|key| cache.get(Row(*key), |_| ()).is_some()).count();
     assert!(kept > 50, "{kept}: what leads to those that left is given back, too");
 }
+
+#[test]
+fn a_small_value_takes_little_more_than_its_bytes() {
+    let (cache, _) = cache(64 << 20, 4);
+    for key in 0..50_000 {
+        let done = cache.insert_if(Row(key), &[&[7; 100]], || true);
+        assert_eq!(done, Some(Insert::Kept));
+    }
+    // Fourteen bytes before it, thirteen that lead to it in a table that is half full at least, and room for eight of a key that left.
+    let each = cache.charged() / 50_000;
+    assert!((100 + 14 + 13..100 + 14 + 26 + 24).contains(&each), "{each}");
+}

@@ -47,7 +47,7 @@ pub(super) struct Balance {
 struct Climb {
     /// Of another budget nothing is known.
     budget: u64,
-    direction: Direction,
+    direction: Towards,
     /// What records are to have.
     target: u64,
     /// Turns since they have it, or since look-ups are counted.
@@ -55,7 +55,7 @@ struct Climb {
     /// Those that there were when counting began.
     begun: Option<LookUps>,
     /// Where the least is read, as far as is known.
-    best: Option<Place>,
+    best: Option<Tried>,
     /// Steps of this direction that were good: the next is the longer.
     good: u32,
     /// Counts until the next step is tried; more each time that one was not good, as what left for it has to be read again.
@@ -65,13 +65,13 @@ struct Climb {
 
 /// What records had, and the part of look-ups that read a file then.
 #[derive(Clone, Copy)]
-struct Place {
+struct Tried {
     records: u64,
     part: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Direction {
+enum Towards {
     #[default]
     MoreRecords,
     MoreBlocks,
@@ -116,11 +116,11 @@ impl Division {
     }
 
     /// A step from here, as far as there is room for it, after so many good ones.
-    fn stepped(self, direction: Direction, good: u32) -> u64 {
+    fn stepped(self, direction: Towards, good: u32) -> u64 {
         let step = (self.budget / STEPS) << good.min(LONGER);
         self.clamp(match direction {
-            Direction::MoreRecords => self.records + step,
-            Direction::MoreBlocks => self.records.saturating_sub(step),
+            Towards::MoreRecords => self.records + step,
+            Towards::MoreBlocks => self.records.saturating_sub(step),
         })
     }
 
@@ -136,11 +136,11 @@ impl Division {
     }
 }
 
-impl Direction {
-    fn back(self) -> Direction {
+impl Towards {
+    fn back(self) -> Towards {
         match self {
-            Direction::MoreRecords => Direction::MoreBlocks,
-            Direction::MoreBlocks => Direction::MoreRecords,
+            Towards::MoreRecords => Towards::MoreBlocks,
+            Towards::MoreBlocks => Towards::MoreRecords,
         }
     }
 }
@@ -190,7 +190,7 @@ impl Climb {
             Some(best) if self.rests > 0 => {
                 let is_as_before = (part - best.part).abs() <= best.part / CHANGE;
                 let part = if is_as_before { (3.0 * best.part + part) / 4.0 } else { part };
-                self.best = Some(Place { records, part });
+                self.best = Some(Tried { records, part });
                 self.rests -= 1;
                 if !is_as_before {
                     (self.rests, self.calm) = (0, 0);
@@ -204,7 +204,7 @@ impl Climb {
                 self.rest();
             }
             _ => {
-                self.best = Some(Place { records, part });
+                self.best = Some(Tried { records, part });
                 self.calm = 0;
                 self.good += 1;
                 self.step(division);
@@ -302,8 +302,8 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    /// Has so many turns with a cache of which `reads` tells the part of look-ups that read a file, by what records have; what they
-    /// have at the end of each.
+    /// Has so many turns with a cache. By what records have, `reads` tells the part of look-ups that read a file. What they have at the end of
+    /// each.
     fn climb(records: u64, held: u64, turns: u32, reads: impl Fn(u64) -> f64) -> Vec<u64> {
         let (mut climb, mut division) =
             (Climb::default(), Division { budget: 16 * MB, held, records, is_filled: true });
