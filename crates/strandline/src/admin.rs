@@ -226,6 +226,9 @@ impl Engine {
         };
         let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
         let pass = self.sequence.sequencer.enter_to_switch();
+        for (fresh, old) in routes.subranges.iter().zip(dropped) {
+            fresh.write_head.inherit(&pass, old.write_head.last_seq());
+        }
         let before = space.routes.swap(Arc::clone(&routes));
         drop(pass);
         dropped.iter().for_each(|subrange| self.lifetime.usage.note_replaced(subrange));

@@ -20,7 +20,7 @@ const DENIES: [(&str, &str); 4] = [
 const DENY: &str = "#![deny(unsafe_code)]";
 
 /// Which crates of the project each may use; `base` is at the bottom, tools are on top.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("strandline-base", &[]),
     ("strandline-pmem", &["strandline-base"]),
     ("strandline-art", &["strandline-base"]),
@@ -62,6 +62,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("strandline-cli", &["strandline", "strandline-bench", "strandline-sst"]),
     ("strandline-sim", &["strandline-base", "strandline-pmem", "strandline-ssd"]),
     ("strandline-testkit", &["strandline-base"]),
+    ("strandline-models", &[]),
 ];
 /// What anyone may use for tests, and no one otherwise.
 const FOR_TESTS: [&str; 2] = ["strandline-sim", "strandline-testkit"];

@@ -93,7 +93,8 @@ impl Engine {
         }
         let memtables = waiting.iter().map(|memtable| memtable.last_seq.load(Relaxed));
         let runs = view.runs.iter().map(|run| run.desc.max_seq);
-        let newest = memtables.chain(runs).fold(subrange.write_head.last_seq(), Seq::max);
+        let active = if is_written { subrange.write_head.last_seq() } else { Seq::ZERO };
+        let newest = memtables.chain(runs).fold(active, Seq::max);
         if newest <= subrange.expired_upto.load(Relaxed) || !expired(newest) {
             return false;
         }

@@ -109,15 +109,17 @@ impl Retention {
         !again && self.horizon.keeps(seq, newer)
     }
 
-    /// How many of the kept versions of `key` are deletions that have nothing left to hide. Their kinds come from the
-    /// oldest on.
+    /// How many of the kept versions of `key` are deletions that have nothing left to hide. Their numbers and kinds come from the
+    /// oldest on. One that some snapshot does not see stays: it tells a transaction that began there that its key was written (I-TXN-2).
     pub(crate) fn idle_deletions(
         &self,
         media: &Media,
         key: &[u8],
-        kinds: impl Iterator<Item = EntryKind>,
+        versions: impl Iterator<Item = (Seq, EntryKind)>,
     ) -> usize {
-        let oldest = kinds.take_while(|kind| kind.is_deletion()).count();
+        let is_idle =
+            |(seq, kind): &(Seq, EntryKind)| kind.is_deletion() && self.horizon.is_below(*seq);
+        let oldest = versions.take_while(is_idle).count();
         if oldest > 0 && !self.older.may_hold(media, key) { oldest } else { 0 }
     }
 
@@ -140,8 +142,11 @@ impl Retention {
             });
         }
         if let Some(oldest) = versions.last() {
-            let kinds = versions.iter().rev().map(|version| self.says_record(media, version));
-            let idle = self.idle_deletions(media, media.key(oldest), kinds);
+            let says = versions
+                .iter()
+                .rev()
+                .map(|version| (version.seq, self.says_record(media, version)));
+            let idle = self.idle_deletions(media, media.key(oldest), says);
             versions.truncate(versions.len() - idle);
         }
         self.plant_early_expiry(media, versions);
@@ -230,8 +235,8 @@ mod tests {
         let mut left: Vec<_> = parsed
             .filter(|(_, seq, kind)| retention.keeps(&mut judged, b"b", *seq, *kind))
             .collect();
-        let kinds = left.iter().rev().map(|(_, _, kind)| *kind);
-        let idle = retention.idle_deletions(&media(), b"b", kinds);
+        let versions = left.iter().rev().map(|(_, seq, kind)| (*seq, *kind));
+        let idle = retention.idle_deletions(&media(), b"b", versions);
         left.truncate(left.len() - idle);
         left.iter().map(|(version, ..)| *version).collect::<Vec<_>>().join(" ")
     }
@@ -263,7 +268,8 @@ mod tests {
     #[test]
     fn deletions_go_where_nothing_is_left_to_hide() {
         let bottom = retention(&[100, 5], &[], Older::nothing());
-        assert_eq!(kept(&bottom, "9d 4d 2p"), "");
+        assert_eq!(kept(&bottom, "9d 4d 2p"), "9d", "a snapshot does not see it");
+        assert_eq!(kept(&retention(&[100], &[], Older::nothing()), "9d 4d 2p"), "");
         assert_eq!(kept(&bottom, "9d 6p 4p"), "9d 4p");
         assert_eq!(kept(&bottom, "9p 4d"), "9p");
         let above = retention(&[100, 5], &[], Older::Unknown);

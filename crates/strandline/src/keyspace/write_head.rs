@@ -36,7 +36,7 @@ struct Fill {
     end: AtomicU64,
     base_seq: AtomicSeq,
     bytes: AtomicU64,
-    /// Last sequence number reserved in the active memtable; 0 if none was.
+    /// The newest number reserved here since the store was opened; 0 if none was. It never falls (I-TXN-1).
     last_seq: AtomicSeq,
     spare_start: AtomicU64,
     /// The zone being filled, and the spare one, came out of the reserve for deletes.
@@ -247,7 +247,7 @@ impl WriteHead {
         self.fill.bytes.load(Relaxed)
     }
 
-    /// The newest number reserved in the active memtable.
+    /// The newest number reserved here, in this memtable or one before it.
     pub(crate) fn last_seq(&self) -> Seq {
         self.fill.last_seq.load(Relaxed)
     }
@@ -263,7 +263,13 @@ impl WriteHead {
         self.fill.end.store(0, Relaxed);
         self.fill.tail_reserved.store(false, Relaxed);
         self.number.store(view_number, std::sync::atomic::Ordering::Release);
-        (self.fill.bytes.swap(0, Relaxed), self.fill.last_seq.swap(Seq::ZERO, Relaxed))
+        let bytes = self.fill.bytes.swap(0, Relaxed);
+        (bytes, if bytes > 0 { self.last_seq() } else { Seq::ZERO })
+    }
+
+    /// Takes over from others, whose keys it has now, that a number was reserved there.
+    pub(crate) fn inherit(&self, _pass: &SequencerGuard<'_>, last_seq: Seq) {
+        self.fill.last_seq.store(self.last_seq().max(last_seq), Relaxed);
     }
 
     /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes

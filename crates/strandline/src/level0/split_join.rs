@@ -177,7 +177,7 @@ impl Engine {
         fresh.iter().for_each(|each| each.heat.store(heat / fresh.len() as u32, Relaxed));
         sources.memtables.iter().for_each(|memtable| memtable.shared.store(true, Relaxed));
         let (routes, here) = rerouted(&space.routes.load_full(), old, fresh);
-        let spares = self.switch_routes(space, old, &views, Arc::clone(&routes));
+        let spares = self.switch_routes(space, old, &views, &routes, here.clone());
         spares.iter().for_each(|zone| zone.retire());
         let fresh = &routes.subranges[here];
         self.leave_empty(fresh);
@@ -256,13 +256,14 @@ impl Engine {
         (fresh, leaves)
     }
 
-    /// B3. Returns the spare zones of the old subranges, which are empty.
+    /// B3: those at `here` of `routes` replace the old ones. Returns the spare zones of these, which are empty.
     fn switch_routes(
         &self,
         space: &KeyspaceState,
         old: &[Arc<Subrange>],
         views: &[Arc<View>],
-        routes: Arc<Routes>,
+        routes: &Arc<Routes>,
+        here: Range<usize>,
     ) -> Vec<Arc<crate::record::zone::Zone>> {
         let keeps_open = planted::is(Bug::CutKeepsFrontOpen);
         let geometry = self.media.pool.geometry();
@@ -278,7 +279,9 @@ impl Engine {
             view.active().bytes.store(bytes, Relaxed);
             view.active().last_seq.store(last_seq, Relaxed);
         }
-        let before = space.routes.swap(routes);
+        let last_seq = old.iter().map(|each| each.write_head.last_seq()).max().unwrap_or_default();
+        routes.subranges[here].iter().for_each(|each| each.write_head.inherit(&pass, last_seq));
+        let before = space.routes.swap(Arc::clone(routes));
         drop(pass);
         old.iter().for_each(|subrange| self.lifetime.usage.note_replaced(subrange));
         drop(before);

@@ -172,8 +172,8 @@ impl Versions {
 
     /// Drops deletions that have nothing left to hide.
     pub(crate) fn drop_idle_deletions(&mut self, retention: &Retention, media: &Media) {
-        let kinds = self.kept.iter().rev().map(|version| version.kind);
-        let idle = retention.idle_deletions(media, &self.key, kinds);
+        let versions = self.kept.iter().rev().map(|version| (version.seq, version.kind));
+        let idle = retention.idle_deletions(media, &self.key, versions);
         self.kept.truncate(self.kept.len() - idle);
     }
 
