@@ -161,8 +161,8 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
     ),
     (
         "disk-get-zipf-scan",
-        "the same while one more thread scans the whole store over and over, 32 MiB of keys and values a second, as scans are \
-         by default (RocksDB's fill_cache is true). What it reads is not counted with the gets",
+        "the same while one more thread scans the whole store over and over, 32 MiB of keys and values a second in stretches of 4 \
+         MiB, as scans are by default (RocksDB's fill_cache is true). What it reads is not counted with the gets",
     ),
     (
         "disk-mixed-paced",
