@@ -191,6 +191,9 @@ impl State {
     }
 }
 
+/// What a process does, and what comes of it.
+type Done = (&'static str, Result<State, &'static str>);
+
 impl Certificates {
     fn is(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
@@ -262,11 +265,17 @@ impl Certificates {
         if is_right { Ok(next) } else { Err("it gave up for nothing") }
     }
 
-    fn transaction(
-        &self,
-        state: &State,
-        whose: usize,
-    ) -> Option<(&'static str, Result<State, &'static str>)> {
+    /// Looks up what it checks: it gives up if some key is newer than its snapshot, and else does that.
+    fn unless_newer(&self, state: &State, whose: usize, done: Done) -> Done {
+        let snapshot = state.moments[whose].snapshot;
+        if self.finds_newer(state, self.checked(whose), snapshot, state.visible) {
+            ("finds a newer version", self.abort(state, whose))
+        } else {
+            done
+        }
+    }
+
+    fn transaction(&self, state: &State, whose: usize) -> Option<Done> {
         let moment = state.moments[whose];
         let (checked, written) = (self.checked(whose), self.writes(whose as u8));
         let mut next = state.clone();
@@ -294,11 +303,8 @@ impl Certificates {
                 if state.visible < newest && !self.is(Bug::LooksBeforeVisible) {
                     return None;
                 }
-                if self.finds_newer(state, checked, moment.snapshot, state.visible) {
-                    return Some(("finds a newer version", self.abort(state, whose)));
-                }
                 own.at = At::Looked;
-                Some(("looks", Ok(next)))
+                Some(self.unless_newer(state, whose, ("looks", Ok(next))))
             }
             At::Looked => {
                 if self.is(Bug::TakesWithoutLooking) {
@@ -341,22 +347,15 @@ impl Certificates {
                 if state.visible < newest.unwrap_or(0) {
                     return None;
                 }
-                if self.finds_newer(state, checked, moment.snapshot, state.visible) {
-                    return Some(("finds a newer version", self.abort(state, whose)));
-                }
-                Some(("takes what it holds", self.take(state, whose, written)))
+                let takes = ("takes what it holds", self.take(state, whose, written));
+                Some(self.unless_newer(state, whose, takes))
             }
             At::Numbered => Some(("publishes", Ok(publish(next, whose)))),
             At::End | At::Aborted => None,
         }
     }
 
-    fn plain(
-        &self,
-        state: &State,
-        whose: usize,
-        keys: Keys,
-    ) -> Option<(&'static str, Result<State, &'static str>)> {
+    fn plain(&self, state: &State, whose: usize, keys: Keys) -> Option<Done> {
         match state.moments[whose].at {
             At::Begin if state.is_free(keys, whose) => {
                 Some(("takes", self.take(state, whose, keys)))
@@ -367,12 +366,7 @@ impl Certificates {
     }
 
     /// A process that changes no key and has one step.
-    fn once(
-        &self,
-        state: &State,
-        whose: usize,
-        change: impl FnOnce(&mut State),
-    ) -> Option<(&'static str, Result<State, &'static str>)> {
+    fn once(&self, state: &State, whose: usize, change: impl FnOnce(&mut State)) -> Option<Done> {
         (state.moments[whose].at == At::Begin).then(|| {
             let mut next = state.clone();
             next.moments[whose].at = At::End;

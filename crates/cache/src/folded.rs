@@ -3,7 +3,7 @@
 use std::hash::Hasher;
 
 /// Odd, so that no two words are multiplied to the same.
-const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(crate) const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[derive(Default)]
 pub(crate) struct Folded(u64);

@@ -51,7 +51,16 @@ impl Ghosts {
         self.find(hash, among).is_some_and(|ghost| std::mem::take(ghost).departure != 0)
     }
 
-    /// The same, and it is not forgotten.
+    /// The same; if not, it is added.
+    pub(crate) fn offer(&mut self, hash: u64, among: usize) -> bool {
+        let is_known = self.take(hash, among);
+        if !is_known {
+            self.add(hash);
+        }
+        is_known
+    }
+
+    /// As [`Self::take`], and it is not forgotten.
     pub(crate) fn has(&mut self, hash: u64, among: usize) -> bool {
         self.find(hash, among).is_some()
     }

@@ -117,11 +117,7 @@ impl<K: Key> Directory<K> {
 
     /// Whether `key` was offered before, among the last as many as there are values here. If not, it is noted.
     pub fn offer(&mut self, key: K) -> bool {
-        let known = self.offered.take(key.hash(), self.len());
-        if !known {
-            self.offered.add(key.hash());
-        }
-        known
+        self.offered.offer(key.hash(), self.len())
     }
 
     /// The value of `key` lies at `location` from now on, wherever it lay before.

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Asked, Gone, Insert, Key};
-use entry::HEAD_BYTES;
 use shard::{PackedShard, UsedOnes};
 
 /// Bytes of a page. No value is longer.
@@ -111,16 +110,16 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
     /// Takes in a value, given in pieces, unless it is here or `may` says no: that is asked under the lock under which
     /// [`Self::remove`] looks for the key, so what `remove` does not find was not allowed yet. `None`: there is no page for it.
     pub fn insert_if(&self, key: K, value: &[&[u8]], may: impl FnOnce() -> bool) -> Option<Insert> {
-        let home = self.home(key);
-        let len = value.iter().map(|piece| piece.len()).sum::<usize>();
-        if HEAD_BYTES + len > PAGE_BYTES || self.budget() < PAGE_COST {
+        if self.budget() < PAGE_COST {
             return Some(Insert::Refused);
         }
-        let mut shard = self.shard(home);
+        let mut shard = self.shard(self.home(key));
         let outcome = shard.insert_if(key, value, may, &self.memory)?;
-        self.account(&mut shard);
-        drop(shard);
-        self.fit();
+        if matches!(outcome, Insert::Kept | Insert::Returned) {
+            self.account(&mut shard);
+            drop(shard);
+            self.fit();
+        }
         Some(outcome)
     }
 

@@ -196,11 +196,7 @@ impl<K: Key, V> Shard<K, V> {
         if self.passed.is_without_room() {
             self.passed.resize(self.slots.len());
         }
-        let is_known = self.passed.take(hash, self.len);
-        if !is_known {
-            self.passed.add(hash);
-        }
-        is_known
+        self.passed.offer(hash, self.len)
     }
 
     /// Adds a value that is not here.

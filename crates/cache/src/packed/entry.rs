@@ -2,6 +2,7 @@
 
 use super::PageBytes;
 use crate::class::Stage;
+use crate::folded::FACTOR;
 
 /// Bytes before each value in its page.
 pub(super) const HEAD_BYTES: usize = 14;
@@ -84,5 +85,5 @@ impl<P: PageBytes> PackedPage<P> {
 
 /// All bits of a hash that count for a table.
 pub(super) fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    u64::from(hash).wrapping_mul(FACTOR)
 }

@@ -138,10 +138,6 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         places.find_mut(spread(name.short_hash()), |place| place.is_of(name, pages))
     }
 
-    fn has(&mut self, key: K) -> bool {
-        self.find(key).is_some()
-    }
-
     pub fn get(&mut self, key: K) -> Option<&[u8]> {
         let Some(place) = self.find(key) else {
             self.asked.misses += 1;
@@ -163,7 +159,11 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         may: impl FnOnce() -> bool,
         memory: &impl PageMemory<Page = P>,
     ) -> Option<Insert> {
-        if self.has(key) {
+        let len = value.iter().map(|piece| piece.len()).sum::<usize>();
+        if HEAD_BYTES + len > PAGE_BYTES {
+            return Some(Insert::Refused);
+        }
+        if self.find(key).is_some() {
             return Some(Insert::Present);
         }
         if !may() {
@@ -172,9 +172,8 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         let hash = key.hash();
         let returned = self.left.take(hash, self.places.len());
         let stage = if returned { Stage::Main } else { Stage::Probation };
-        let len = value.iter().map(|piece| piece.len()).sum::<usize>() as u16;
-        let head =
-            PackedHead { name: PackedName { hash, group: self.number_of(key.group()) }, len };
+        let name = PackedName { hash, group: self.number_of(key.group()) };
+        let head = PackedHead { name, len: len as u16 };
         if !self.append(stage, head, value, memory) {
             if returned {
                 // The caller may try again once there are pages.

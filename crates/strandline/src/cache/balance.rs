@@ -288,8 +288,11 @@ impl BlockCache {
     /// A block was read from a file that no other is much faster than.
     pub(super) fn note_read(&self) {
         if self.balance.note_read(self.budget()) && self.records.are_some() {
-            let found = self.blocks.asked().hits + self.records.cached.asked().hits;
-            self.divide(|division| self.balance.turn(division, found));
+            self.divide(|division| {
+                // Here turns come one after the other: the counts of none are older than those of the one before.
+                let found = self.blocks.asked().hits + self.records.cached.asked().hits;
+                self.balance.turn(division, found)
+            });
             // What leads to records is on the heap, and grows with them.
             self.fit_memory();
         }
