@@ -10,6 +10,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Seq;
+
 /// What a caller can do about an error; the names follow RocksDB's status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -17,6 +19,9 @@ pub enum ErrorKind {
     /// The store is in use, by another process or handle, or a close finds iterators, snapshots or pinned values left; end that use,
     /// then try again. Or a write that was asked not to wait would have to; nothing is written, try again later.
     Busy,
+    /// Another commit wrote what a transaction relies on; nothing of the transaction is written. Begin it anew:
+    /// [`Error::conflict`] says which key it was.
+    Conflict,
     /// The call's arguments are wrong; change them.
     InvalidArgument,
     /// A key, value, batch or name is over a documented limit; split it.
@@ -47,6 +52,7 @@ impl ErrorKind {
     /// All kinds.
     pub const ALL: [ErrorKind; ErrorKind::Internal as usize + 1] = [
         ErrorKind::Busy,
+        ErrorKind::Conflict,
         ErrorKind::InvalidArgument,
         ErrorKind::LimitExceeded,
         ErrorKind::NotSupported,
@@ -93,6 +99,7 @@ struct Inner {
     operation: &'static str,
     context: String,
     place: Option<ErrorPlace>,
+    conflict: Option<Box<Conflict>>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -105,6 +112,17 @@ pub struct ErrorPlace {
     pub offset: u64,
 }
 
+/// What a transaction lost against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The keyspace's name.
+    pub keyspace: String,
+    /// The key that was written.
+    pub key: Vec<u8>,
+    /// The number of the version that won: a transaction that begins when it is visible reads it.
+    pub seq: Seq,
+}
+
 /// Result with the project's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -113,7 +131,8 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, operation: &'static str, context: impl Into<String>) -> Self {
         let context = context.into();
-        Self { inner: Box::new(Inner { kind, operation, context, place: None, source: None }) }
+        let inner = Inner { kind, operation, context, place: None, conflict: None, source: None };
+        Self { inner: Box::new(inner) }
     }
 
     /// An operating-system failure while doing `operation` on what `context` names.
@@ -130,6 +149,19 @@ impl Error {
     #[cold]
     pub fn corruption(operation: &'static str, context: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, operation, context)
+    }
+
+    /// A transaction that lost.
+    #[cold]
+    pub fn lost(operation: &'static str, conflict: Conflict) -> Self {
+        let Conflict { keyspace, key, seq } = &conflict;
+        let text = format!(
+            "key {} of keyspace {keyspace} was written by commit {seq} since the transaction began; begin it anew",
+            key.escape_ascii()
+        );
+        let mut error = Self::new(ErrorKind::Conflict, operation, text);
+        error.inner.conflict = Some(Box::new(conflict));
+        error
     }
 
     /// The same error of bytes at `offset` of `file`, which its context names.
@@ -159,6 +191,11 @@ impl Error {
         self.inner.place.as_ref()
     }
 
+    /// What a transaction lost against, if that is the error.
+    pub fn conflict(&self) -> Option<&Conflict> {
+        self.inner.conflict.as_deref()
+    }
+
     /// Where, why, and the remedy.
     pub fn context(&self) -> &str {
         &self.inner.context
@@ -186,7 +223,7 @@ impl From<Error> for std::io::Error {
     fn from(error: Error) -> std::io::Error {
         use std::io::ErrorKind as Io;
         let kind = match error.kind() {
-            ErrorKind::Busy => Io::ResourceBusy,
+            ErrorKind::Busy | ErrorKind::Conflict => Io::ResourceBusy,
             ErrorKind::InvalidArgument => Io::InvalidInput,
             ErrorKind::LimitExceeded => Io::FileTooLarge,
             ErrorKind::NotSupported => Io::Unsupported,

@@ -14,7 +14,7 @@ pub mod pm_offset;
 pub mod random;
 pub mod seq;
 
-pub use error::{Error, ErrorKind, ErrorPlace, Result};
+pub use error::{Conflict, Error, ErrorKind, ErrorPlace, Result};
 pub use pm_offset::PmOffset;
 pub use seq::{AtomicSeq, Seq};
 

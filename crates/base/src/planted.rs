@@ -231,6 +231,18 @@ bugs! {
     RecoveryFencedByOpener,
     /// The number of an ingest is published before its tables are in the View.
     IngestPublishedFirst,
+    /// An ingest is noted at one of the write heads that have its keys.
+    IngestNotedOnce,
+    /// A transaction takes its number without asking whether others wrote its keys.
+    CertificateSkipped,
+    /// It looks its keys up before all that was given is visible.
+    CertificateLooksEarly,
+    /// It takes its number although others were given since it looked.
+    CertificateNotAskedAgain,
+    /// A new memtable forgets the newest number of the one before.
+    WriteHeadForgets,
+    /// A rollback to a savepoint leaves what was written since in the index of the batch.
+    SavepointKept,
     /// A commit that is to be synced is acknowledged although an older one is not.
     SyncedBehindUnsynced,
     /// Those who wait for a round of the log are told before it is written and synced.

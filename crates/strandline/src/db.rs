@@ -4,9 +4,11 @@
 mod batch;
 mod cursor;
 mod data;
+mod indexed_batch;
 mod inspect;
 mod iter;
 mod keyspace;
+mod overlay;
 mod pinned;
 mod range;
 mod read_options;
@@ -14,6 +16,8 @@ mod runtime;
 mod slice;
 mod snapshot;
 mod trace;
+mod transaction;
+mod update;
 mod upkeep;
 mod write_options;
 
@@ -26,6 +30,7 @@ use ssd::Fs;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
+pub use indexed_batch::IndexedBatch;
 pub use iter::{Iter, Keys};
 pub use keyspace::Keyspace;
 pub use pinned::PinnedValue;
@@ -33,6 +38,9 @@ pub use range::IntoRange;
 pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
+pub use transaction::{
+    Isolation, Transaction, TransactionCursor, TransactionIter, TransactionOptions,
+};
 pub use write_options::{WriteDurability, WriteOptions};
 
 use crate::engine::{Access, Engine};

@@ -81,6 +81,7 @@ mod span;
 pub mod steps;
 mod throttle;
 mod tracer;
+mod transaction;
 mod tree;
 mod ttl;
 mod volatile;
@@ -93,15 +94,17 @@ pub use backup::rocksdb::import::{
     ImportedKeyspace, RocksdbImport, RocksdbImportOptions, import_rocksdb,
 };
 pub use backup::rocksdb::plain::Rewritten;
-pub use base::{Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
+pub use base::{Conflict, Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
 pub use cache::{CacheFigures, PmCacheFigures};
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
-    Batch, Cursor, Db, IntoRange, Iter, KeyBound, Keys, Keyspace, PinnedValue, ReadOptions, Slice,
-    Snapshot, WriteDurability, WriteOptions,
+    Batch, Cursor, Db, IndexedBatch, IntoRange, Isolation, Iter, KeyBound, Keys, Keyspace,
+    PinnedValue, ReadOptions, Slice, Snapshot, Transaction, TransactionCursor, TransactionIter,
+    TransactionOptions, WriteDurability, WriteOptions,
 };
+pub use engine::transactions::TransactionFigures;
 pub use hooks::events::{self, Event, Listener};
 pub use hooks::{
     Clock, CompactionFilter, Decision, Hooks, MergeOperator, RecoveryProgress, RecoveryStep,

@@ -9,6 +9,7 @@ use base::Seq;
 use sst::RangeDelete;
 
 use crate::snapshot::Horizon;
+use crate::span::Span;
 
 /// Range deletions of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,13 @@ pub(crate) struct Stretch<'r> {
     pub begin: &'r [u8],
     pub end: &'r [u8],
     pub seq: Seq,
+}
+
+impl Stretch<'_> {
+    /// Whether it covers a key of `span`.
+    pub(crate) fn meets(&self, span: &Span) -> bool {
+        self.end > &span.lower[..] && span.before().is_none_or(|upper| self.begin < upper)
+    }
 }
 
 /// A deletion begins or ends here.

@@ -19,6 +19,7 @@ use crate::tree::tables::TableDir;
 use crate::wal::{self, DurableFiles, LogMedium, LogMode, LogOwner, MemoryWorth, Setting};
 use crate::write::acknowledge::Published;
 use crate::write::commit::Commit;
+use crate::write::condition::Unconditional;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 use crate::{Batch, Conversion, Db, Hooks, Keyspace, MachineMemory, Options, WriteOptions};
@@ -125,7 +126,7 @@ impl<'a> Write<'a> {
     /// Does the next step.
     pub fn step(&mut self) -> Result<Stepped> {
         let (state, stepped) = match std::mem::replace(&mut self.state, StepState::Taken) {
-            StepState::Admitted(mut commit) => match commit.reserve() {
+            StepState::Admitted(mut commit) => match commit.reserve(&mut Unconditional) {
                 Ok(()) => {
                     let step = Step::Reserve {
                         number: commit.number(),

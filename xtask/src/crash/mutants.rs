@@ -34,9 +34,10 @@ pub enum Equivalent {
 /// old ones hold what was written since; two opens are killed, each at the right call, and power fails in a third; power fails
 /// behind a move, and takes the bytes of a pool that is named; a sync is late by the clock; a thread writes between the
 /// device's sync and the note of it; a log that is synced by no write is closed, which loses what only a power failure may take; a
+/// transaction commits beside others; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space.
-const SHOWN_BY_TESTS: [Bug; 19] = [
+const SHOWN_BY_TESTS: [Bug; 25] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -56,6 +57,12 @@ const SHOWN_BY_TESTS: [Bug; 19] = [
     Bug::RecordsKeptOverIngest,
     Bug::WarmBeforeInstall,
     Bug::WarmAsNeighbours,
+    Bug::IngestNotedOnce,
+    Bug::CertificateSkipped,
+    Bug::CertificateLooksEarly,
+    Bug::CertificateNotAskedAgain,
+    Bug::WriteHeadForgets,
+    Bug::SavepointKept,
 ];
 
 /// Every mutant, but for bugs that show only where there are several threads, or by chance too rarely.

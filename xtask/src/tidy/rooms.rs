@@ -27,7 +27,7 @@ const LEAVES: &[&str] = &[
     "volatile",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 35] = [
+const ROOMS: [(&str, &[&str]); 36] = [
     ("level0/policy", &[]),
     ("record", &[]),
     ("cache/pm", &["record"]),
@@ -127,6 +127,22 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ),
     ("read", &["cache", "engine", "iter", "keyspace", "level0/run", "ranges", "record", "tree"]),
     ("write", &["engine", "keyspace", "memtable", "record", "ring", "runtime", "throttle"]),
+    (
+        "transaction",
+        &[
+            "engine",
+            "iter",
+            "keyspace",
+            "level0/run",
+            "memtable",
+            "ranges",
+            "read",
+            "record",
+            "ring",
+            "tree",
+            "write",
+        ],
+    ),
     (
         "level0",
         &[

@@ -22,12 +22,14 @@ use std::ops::Bound;
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
+use crate::keyspace::write_head::{Lack, WriteHead};
 use crate::manifest::edit::{self, VersionEdit};
 use crate::memtable::{Memtable, is_skipped};
 use crate::options::settings::settings;
 use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
+use crate::ring::sequencer::SequencerGuard;
 use crate::span::{KeyBounds, OptionalBounds};
 use crate::tree::Tree;
 use crate::tree::copy::copy;
@@ -39,6 +41,7 @@ use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::tree::tiers::FileSite;
 use crate::write::commit::Commit;
+use crate::write::condition::Condition;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 
@@ -71,6 +74,41 @@ enum InTheWay {
     /// A memtable that cannot be flushed before the tables are there: the ingest's own record or later commits are in it,
     /// or in one that must be flushed first.
     Unpublished,
+}
+
+/// The write heads of all keys of tables: that the tables' number is given is noted at each, for transactions (I-TXN-3). No
+/// record of the ingest lies there.
+struct CoveredHeads<'i> {
+    space: &'i KeyspaceState,
+    descs: &'i [TableDesc],
+    heads: Vec<Arc<WriteHead>>,
+}
+
+impl Condition for CoveredHeads<'_> {
+    fn route(&mut self) {
+        let routes = self.space.routes.load();
+        // The tables are disjoint, so only a subrange at the end of one is met again at the begin of the next.
+        let covered = self.descs.iter().flat_map(|desc| {
+            let positions = routes.position(&desc.smallest)..=routes.position(&desc.largest);
+            routes.subranges[positions].iter()
+        });
+        self.heads = covered.map(|subrange| Arc::clone(&subrange.write_head)).collect();
+        if planted::is(Bug::IngestNotedOnce) {
+            self.heads.truncate(1);
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn holds(&mut self, _pass: &SequencerGuard<'_>) -> Result<(), Lack> {
+        if self.heads.iter().any(|head| head.is_closed()) { Err(Lack::View) } else { Ok(()) }
+    }
+
+    fn taken(&mut self, pass: &SequencerGuard<'_>, last_seq: Seq) {
+        self.heads.iter().for_each(|head| head.inherit(pass, last_seq));
+    }
 }
 
 impl Engine {
@@ -178,8 +216,11 @@ impl Engine {
                 }
             }
         }
-        while let Err(lack) = commit.reserve() {
+        let mut covered = CoveredHeads { space, descs, heads: Vec::new() };
+        covered.route();
+        while let Err(lack) = commit.reserve(&mut covered) {
             commit.mend(lack)?;
+            covered.route();
         }
         let copied = commit.copy();
         let submitted = commit.submit(copied);

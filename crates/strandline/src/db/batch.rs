@@ -6,6 +6,7 @@ use base::{Error, ErrorKind, Result};
 
 use crate::db::Keyspace;
 use crate::record::format::Kind;
+use crate::write::op::Op;
 
 /// Changes to commit as one, in order, across any keyspaces of one store.
 ///
@@ -38,15 +39,23 @@ pub struct Batch {
 
 /// How long a batch was.
 #[derive(Clone, Copy)]
-struct Savepoint {
+pub(super) struct Savepoint {
     bytes: usize,
-    changes: usize,
+    pub changes: usize,
+}
+
+/// Whether a transaction checks that no other wrote the key of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    Tracked,
+    Untracked,
 }
 
 #[derive(Clone)]
 pub(crate) struct BatchEntry {
     pub keyspace: Keyspace,
     pub kind: Kind,
+    pub tracking: Tracking,
     key: Range<usize>,
     value: Range<usize>,
 }
@@ -97,8 +106,19 @@ impl Batch {
     }
 
     fn push(&mut self, keyspace: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) {
+        self.push_as(keyspace, kind, key, value, Tracking::Tracked);
+    }
+
+    pub(super) fn push_as(
+        &mut self,
+        keyspace: &Keyspace,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        tracking: Tracking,
+    ) {
         let (key, value) = (self.keep(key), self.keep(value));
-        self.changes.push(BatchEntry { keyspace: keyspace.clone(), kind, key, value });
+        self.changes.push(BatchEntry { keyspace: keyspace.clone(), kind, tracking, key, value });
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -141,9 +161,14 @@ impl Batch {
     /// `NotFound` if no savepoint is set; the batch is as before.
     pub fn rollback_to_savepoint(&mut self) -> Result<()> {
         let savepoint = self.last_savepoint()?;
+        self.cut(savepoint);
+        Ok(())
+    }
+
+    /// Takes back all changes since `savepoint`.
+    pub(super) fn cut(&mut self, savepoint: Savepoint) {
         self.bytes.truncate(savepoint.bytes);
         self.changes.truncate(savepoint.changes);
-        Ok(())
     }
 
     /// Forgets the last savepoint; the changes stay.
@@ -154,9 +179,19 @@ impl Batch {
         self.last_savepoint().map(drop)
     }
 
-    fn last_savepoint(&mut self) -> Result<Savepoint> {
+    pub(super) fn last_savepoint(&mut self) -> Result<Savepoint> {
         let none = || Error::new(ErrorKind::NotFound, "savepoint", "none is set; set one first");
         self.savepoints.pop().ok_or_else(none)
+    }
+
+    /// The changes, which are all of one store.
+    pub(super) fn ops(&self) -> Vec<Op<'_>> {
+        let changes = self.changes.iter();
+        let op = changes.map(|change| {
+            let (key, value) = (self.key(change), self.value(change));
+            Op::given(&change.keyspace.space, change.kind, key, value)
+        });
+        op.collect()
     }
 
     pub(crate) fn key(&self, change: &BatchEntry) -> &[u8] {

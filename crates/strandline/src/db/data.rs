@@ -150,16 +150,13 @@ impl Db {
 
     /// The changes of a batch, if they are of this store.
     pub(crate) fn ops<'b>(&self, batch: &'b Batch) -> Result<Vec<Op<'b>>> {
-        let mut ops = Vec::with_capacity(batch.len());
         for change in &batch.changes {
             let space = self.own(&change.keyspace, "write")?;
-            let (key, value) = (batch.key(change), batch.value(change));
             if change.kind == Kind::Merge {
-                space.check_operand(key, value)?;
+                space.check_operand(batch.key(change), batch.value(change))?;
             }
-            ops.push(Op::given(space, change.kind, key, value));
         }
-        Ok(ops)
+        Ok(batch.ops())
     }
 
     /// The inside of a keyspace, if it is one of this store.

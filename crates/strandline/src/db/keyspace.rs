@@ -216,8 +216,13 @@ impl Keyspace {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Vec<u8>>> {
-        let (snapshot, mut value) = (self.moment_of(options)?, Vec::new());
-        Ok(self.get_into_at(key.as_ref(), snapshot, &mut value)?.then_some(value))
+        self.get_at(key.as_ref(), self.moment_of(options)?)
+    }
+
+    /// The value of `key` as of `snapshot`, which the caller keeps registered.
+    pub(super) fn get_at(&self, key: &[u8], snapshot: Option<Seq>) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into_at(key, snapshot, &mut value)?.then_some(value))
     }
 
     #[inline]
@@ -238,7 +243,7 @@ impl Keyspace {
     }
 
     /// Traced as a get of a value without bytes: none are read.
-    fn contains_at(&self, key: &[u8], snapshot: Option<Seq>) -> Result<bool> {
+    pub(super) fn contains_at(&self, key: &[u8], snapshot: Option<Seq>) -> Result<bool> {
         let found = self.engine().contains(&self.space, key, snapshot);
         let found = found.map_err(|error| self.unread(error))?;
         self.note_get(key, found.then_some(0));
@@ -305,7 +310,16 @@ impl Keyspace {
     ) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
-        let found = self.engine().multi_get(&self.space, &keys, self.moment_of(options)?);
+        self.multi_get_at(&keys, self.moment_of(options)?)
+    }
+
+    /// The values of several keys as of `snapshot`, which the caller keeps registered.
+    pub(super) fn multi_get_at(
+        &self,
+        keys: &[&[u8]],
+        snapshot: Option<Seq>,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let found = self.engine().multi_get(&self.space, keys, snapshot);
         let found = found.map_err(|error| self.unread(error))?;
         keys.iter().zip(&found).for_each(|(key, value)| {
             self.note_get(key, value.as_ref().map(Vec::len));

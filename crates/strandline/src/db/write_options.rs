@@ -58,13 +58,17 @@ impl WriteOptions {
 
     /// Commits `ops` as one in this way; see [`Engine::commit`].
     pub(crate) fn commit<'a>(&self, engine: &Engine, ops: &'a mut [Op<'a>]) -> Result<Seq> {
+        engine.commit(ops, self.way())
+    }
+
+    pub(super) fn way(&self) -> WriteWay {
         let slowdown = if self.no_slowdown { Slowdown::Refused } else { Slowdown::Allowed };
         let promise = match self.durability {
             WriteDurability::Store => None,
             WriteDurability::Buffered => Some(Promise::Written),
             WriteDurability::Synced => Some(Promise::Synced),
         };
-        engine.commit(ops, WriteWay { slowdown, promise })
+        WriteWay { slowdown, promise }
     }
 }
 

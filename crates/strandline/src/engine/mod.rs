@@ -10,6 +10,7 @@ pub(crate) mod memory_looks;
 mod reserve;
 mod sequence;
 mod set_option;
+pub(crate) mod transactions;
 pub(crate) mod wait;
 
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,7 @@ use crate::engine::lifetime::Lifetime;
 pub(crate) use crate::engine::lifetime::closed;
 use crate::engine::manifest_editor::ManifestEditor;
 use crate::engine::sequence::Sequence;
+use crate::engine::transactions::TransactionCounts;
 use crate::hooks::events::queue::Events;
 use crate::hooks::events::{Event, TableDeleted};
 use crate::keyspace::Keyspaces;
@@ -107,6 +109,8 @@ pub(crate) struct Engine {
     pub window: Window,
     /// What of its operations is traced.
     pub tracer: Tracer,
+    /// What became of transactions.
+    pub transactions: TransactionCounts,
 }
 
 impl Engine {
@@ -150,6 +154,7 @@ impl Engine {
             lifetime,
             window: Window::default(),
             tracer: Tracer::idle(),
+            transactions: TransactionCounts::default(),
             options: ArcSwap::from_pointee(options),
             changing: Mutex::default(),
             surroundings,

@@ -11,6 +11,7 @@ use ssd::DeviceFigures;
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::under_way::figures::CompactionFigures;
+use crate::engine::transactions::TransactionFigures;
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
 use crate::observe::dram::DramUse;
@@ -28,10 +29,11 @@ use crate::tracer::TraceSummary;
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, persisted, pm_model, places, ssd_device, dram_bytes, dram,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, persisted, pm_model, places, ssd_device, dram_bytes, dram,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
+    TransactionFigures { open, committed, conflicts, looks, holds }
     MemoryPlaces { memtables, block_cache }
     HeldBytes { dir, dram, volatile }
     DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache, cache_spare }

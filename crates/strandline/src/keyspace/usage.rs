@@ -18,14 +18,16 @@ pub(crate) enum HoldKind {
     Iterator,
     Cursor,
     Snapshot,
+    Transaction,
     Value,
 }
 
 /// Each kind, with its name for one and for several.
-const KINDS: [(HoldKind, &str, &str); 4] = [
+const KINDS: [(HoldKind, &str, &str); 5] = [
     (HoldKind::Iterator, "iterator", "iterators"),
     (HoldKind::Cursor, "cursor", "cursors"),
     (HoldKind::Snapshot, "snapshot", "snapshots"),
+    (HoldKind::Transaction, "transaction", "transactions"),
     (HoldKind::Value, "pinned value", "pinned values"),
 ];
 
@@ -64,9 +66,15 @@ impl Holds {
         self.all.load(SeqCst) & !CLOSED == 0
     }
 
+    /// Transactions that are open.
+    pub(crate) fn transactions(&self) -> usize {
+        self.kinds[HoldKind::Transaction as usize].get()
+    }
+
     /// Whether any of them may hold zones, extents or tables.
     pub(crate) fn hold_space(&self) -> bool {
-        let mut others = KINDS.iter().filter(|(kind, ..)| *kind != HoldKind::Snapshot);
+        let versions = [HoldKind::Snapshot, HoldKind::Transaction];
+        let mut others = KINDS.iter().filter(|(kind, ..)| !versions.contains(kind));
         others.any(|(kind, ..)| !self.kinds[*kind as usize].is_zero())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
+use base::planted::{self, Bug};
 use base::{AtomicSeq, PmOffset, Seq};
 
 use crate::padded::Padded;
@@ -36,6 +37,8 @@ struct Fill {
     end: AtomicU64,
     base_seq: AtomicSeq,
     bytes: AtomicU64,
+    /// Number of the View that writers must have pinned; [`HELD`] while a transaction keeps them out.
+    takes: AtomicU64,
     /// The newest number reserved here since the store was opened; 0 if none was. It never falls (I-TXN-1).
     last_seq: AtomicSeq,
     spare_start: AtomicU64,
@@ -73,6 +76,10 @@ pub(crate) enum Lack {
     Zone,
     /// Too many commits are in flight.
     Slot,
+    /// A transaction holds a write head, and is about to take its number.
+    Held,
+    /// What the commit depends on is to be looked at, outside the pass.
+    Look,
 }
 
 /// Lengths of a segment in both record forms.
@@ -98,13 +105,16 @@ impl Lengths {
 
 /// The number of a write head that takes no more writes.
 const CLOSED: u64 = u64::MAX;
+/// What a write head takes that is held: no View has that number.
+const HELD: u64 = u64::MAX - 1;
 
 impl WriteHead {
     pub(crate) fn new(view_number: u64) -> WriteHead {
+        let fill = Fill { takes: AtomicU64::new(view_number), ..Fill::default() };
         WriteHead {
             number: AtomicU64::new(view_number),
             wanting: AtomicBool::new(true),
-            fill: Padded::default(),
+            fill: Padded(fill),
         }
     }
 
@@ -117,10 +127,11 @@ impl WriteHead {
         lengths: &Lengths,
         last_seq: Seq,
     ) -> Result<SegmentRoom, Lack> {
-        if self.number.load(Relaxed) != view_number {
-            return Err(Lack::View);
-        }
         let fill = &*self.fill;
+        let takes = fill.takes.load(Relaxed);
+        if takes != view_number {
+            return Err(if takes == HELD { Lack::Held } else { Lack::View });
+        }
         let (tail, end) = (fill.tail.load(Relaxed), fill.end.load(Relaxed));
         let base_seq = fill.base_seq.load(Relaxed);
         let (form, len) = lengths.at(base_seq, last_seq);
@@ -256,18 +267,22 @@ impl WriteHead {
     /// the bytes and the last sequence number reserved in the old one.
     pub(crate) fn switch_memtable(
         &self,
-        _pass: &SequencerGuard<'_>,
+        pass: &SequencerGuard<'_>,
         view_number: u64,
     ) -> (u64, Seq) {
         self.fill.tail.store(0, Relaxed);
         self.fill.end.store(0, Relaxed);
         self.fill.tail_reserved.store(false, Relaxed);
-        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+        self.set_number(pass, view_number);
         let bytes = self.fill.bytes.swap(0, Relaxed);
-        (bytes, if bytes > 0 { self.last_seq() } else { Seq::ZERO })
+        let last_seq = self.last_seq();
+        if planted::is(Bug::WriteHeadForgets) {
+            self.fill.last_seq.store(Seq::ZERO, Relaxed);
+        }
+        (bytes, if bytes > 0 { last_seq } else { Seq::ZERO })
     }
 
-    /// Takes over from others, whose keys it has now, that a number was reserved there.
+    /// Notes that a number was reserved for keys that it has: by others that had them before, or for tables that are ingested.
     pub(crate) fn inherit(&self, _pass: &SequencerGuard<'_>, last_seq: Seq) {
         self.fill.last_seq.store(self.last_seq().max(last_seq), Relaxed);
     }
@@ -276,7 +291,9 @@ impl WriteHead {
     /// and the last sequence number reserved in the active memtable.
     pub(crate) fn close(&self, pass: &SequencerGuard<'_>) -> (u64, Seq) {
         self.fill.spare_start.store(0, Relaxed);
-        self.switch_memtable(pass, CLOSED)
+        let reserved = self.switch_memtable(pass, CLOSED);
+        self.fill.takes.store(CLOSED, Relaxed);
+        reserved
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -289,8 +306,27 @@ impl WriteHead {
         self.number.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Announces a View that changes nothing for writers.
-    pub(crate) fn set_number(&self, _pass: &SequencerGuard<'_>, view_number: u64) {
-        self.number.store(view_number, std::sync::atomic::Ordering::Release);
+    /// Announces a View. Writers that have it pinned are taken, unless the write head is held.
+    pub(crate) fn set_number(&self, pass: &SequencerGuard<'_>, view_number: u64) {
+        self.number.store(view_number, Release);
+        if !self.is_held(pass) {
+            self.fill.takes.store(view_number, Relaxed);
+        }
+    }
+
+    /// Whether a transaction keeps writers out.
+    pub(crate) fn is_held(&self, _pass: &SequencerGuard<'_>) -> bool {
+        self.fill.takes.load(Relaxed) == HELD
+    }
+
+    /// Keeps writers out, but not readers, until [`WriteHead::let_go`]. It is neither held nor closed.
+    pub(crate) fn hold(&self, pass: &SequencerGuard<'_>) {
+        debug_assert!(!self.is_held(pass) && !self.is_closed());
+        self.fill.takes.store(HELD, Relaxed);
+    }
+
+    /// Takes writers again, if it was not closed meanwhile.
+    pub(crate) fn let_go(&self, _pass: &SequencerGuard<'_>) {
+        self.fill.takes.store(self.number.load(Relaxed), Relaxed);
     }
 }

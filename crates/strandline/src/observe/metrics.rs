@@ -240,6 +240,15 @@ fn store(now: &Properties) -> Vec<Figure> {
             .in_unit(Unit::Seconds)
             .real(now.slowed.as_secs_f64()),
         counter("scans_passed", "Deleted entries that scans have passed.").is(now.scans_passed),
+        gauge("transactions_open", "Open transactions.").is(now.transactions.open as u64),
+        counter("transactions_committed", "Transactions that committed changes.")
+            .is(now.transactions.committed),
+        counter("transaction_conflicts", "Transactions that lost against another commit.")
+            .is(now.transactions.conflicts),
+        counter("transaction_looks", "Look-ups of what others wrote, before a transaction's number.")
+            .is(now.transactions.looks),
+        counter("transaction_holds", "Look-ups that kept other writers out.")
+            .is(now.transactions.holds),
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
             .is(now.hook_failures),
     ];

@@ -13,6 +13,7 @@ use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::policy::pick::targets;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
+use crate::engine::transactions::TransactionFigures;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
 use crate::machine::{MachineMemory, PmChoice};
@@ -75,6 +76,8 @@ pub struct Properties {
     pub snapshots: usize,
     /// Deleted entries that scans have passed since the store was opened: what they walked and did not show.
     pub scans_passed: u64,
+    /// What became of transactions.
+    pub transactions: TransactionFigures,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
     /// What the model of persistent memory counted since then, if the pool has one.
@@ -366,6 +369,7 @@ impl Properties {
             visible_seq: engine.sequence.ring.visible(),
             snapshots: engine.sequence.snapshots.len(),
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
+            transactions: engine.transactions.figures(engine.lifetime.usage.holds.transactions()),
             persisted: region.stats(),
             pm_model: model_figures(engine),
             places: MemoryPlaces::of(engine, dram.memtables + dram.runs),

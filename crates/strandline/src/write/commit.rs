@@ -31,6 +31,7 @@ use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::acknowledge::Published;
 use crate::write::admission::Owed;
+use crate::write::condition::{Condition, Unconditional};
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
 use crate::write::vacate::{Vacating, fill_vacancy};
 use crate::write::way::WriteWay;
@@ -55,6 +56,9 @@ enum Phase {
 /// the other in turn, and it would never have all.
 const ZONE_WAITS_MAX: u32 = 100;
 
+/// How often a commit lets others go on, before it sleeps, where a transaction holds a write head.
+const HELD_YIELDS: u32 = 1000;
+
 /// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
 pub(crate) struct Commit<'e, 'a> {
     engine: &'e Engine,
@@ -69,6 +73,8 @@ pub(crate) struct Commit<'e, 'a> {
     vacating: Option<Vacating<'a>>,
     /// How often it waited for zones.
     zone_waits: u32,
+    /// How often it waited for a transaction that held a write head.
+    held_waits: u32,
     way: WriteWay,
 }
 
@@ -92,9 +98,41 @@ impl Engine {
             false => None,
         };
         let mut commit = Commit::admit(self, Ops::Borrowed(ops), way)?;
-        while let Err(lack) = commit.reserve() {
+        while let Err(lack) = commit.reserve(&mut Unconditional) {
             commit.mend(lack)?;
         }
+        self.finish(commit)
+    }
+
+    /// As [`Engine::commit`], of at least one op, if `condition` holds at the commit's number.
+    ///
+    /// # Errors
+    /// Those of `condition` too. Nothing is written then.
+    pub(crate) fn commit_if<'a>(
+        &self,
+        ops: Vec<Op<'a>>,
+        way: WriteWay,
+        condition: &mut impl Condition,
+    ) -> Result<Seq> {
+        let _call = self.call("write")?;
+        let mut commit = Commit::admit(self, Ops::Owned(ops), way)?;
+        condition.route();
+        while let Err(lack) = commit.reserve(condition) {
+            match lack {
+                Lack::Look => condition.look()?,
+                Lack::View => {
+                    commit.mend(lack)?;
+                    condition.route();
+                }
+                _ => commit.mend(lack)?,
+            }
+        }
+        self.finish(commit)
+    }
+
+    /// W3 to W5 of a commit that has its number.
+    #[inline]
+    fn finish(&self, mut commit: Commit<'_, '_>) -> Result<Seq> {
         let copied = commit.copy();
         let submitted = commit.submit(copied);
         commit.index()?;
@@ -138,6 +176,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             number: Seq::ZERO,
             published: Seq::ZERO,
             zone_waits: 0,
+            held_waits: 0,
             way,
             indexed: false,
             vacating: None,
@@ -314,6 +353,14 @@ impl<'e, 'a> Commit<'e, 'a> {
                 self.engine.check_writable("write")?;
                 std::thread::yield_now();
             }
+            // It is soon done, unless it waits for the device that has the log.
+            Lack::Held if self.held_waits >= HELD_YIELDS => self.engine.pause("write")?,
+            Lack::Held => {
+                self.held_waits += 1;
+                std::thread::yield_now();
+            }
+            // The condition's matter.
+            Lack::Look => {}
             Lack::View => {
                 self.engine.check_writable("write")?;
                 for group in &self.groups {
@@ -357,9 +404,9 @@ impl<'e, 'a> Commit<'e, 'a> {
         Error::new(ErrorKind::NoSpace, "write", text)
     }
 
-    /// W2: the serial step. Takes everything or nothing.
+    /// W2: the serial step. Takes everything or nothing, and only if `condition` holds.
     #[inline]
-    pub(crate) fn reserve(&mut self) -> Result<(), Lack> {
+    pub(crate) fn reserve(&mut self, condition: &mut impl Condition) -> Result<(), Lack> {
         debug_assert_eq!(self.phase, Phase::Admitted);
         let engine = self.engine;
         // A moment early: other writers keep its line busy, and it is waited for together with the gate's.
@@ -367,6 +414,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         let mut pass = engine.sequence.sequencer.enter(&engine.sequence.ring).ok_or(Lack::Slot)?;
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
+        condition.holds(&pass)?;
         for group in &mut self.groups {
             let Group { view, lengths, .. } = &*group;
             group.room = Some(view.write_head.find(&pass, view.number, lengths, last_seq)?);
@@ -377,6 +425,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 group.view.write_head.take(&pass, room, last_seq, memtable_bytes);
             }
         }
+        condition.taken(&pass, last_seq);
         let (ticket, number) = pass.take(count);
         drop(pass);
         self.ticket = Some(ticket);

@@ -11,6 +11,7 @@ use strandline::{
 };
 
 mod caches;
+mod transactions;
 
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
@@ -111,6 +112,7 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         ("  visible seq", figures.visible_seq.to_string()),
         ("  snapshots", figures.snapshots.to_string()),
         ("  scans passed", figures.scans_passed.to_string()),
+        ("  transactions", transactions::in_words(&figures.transactions)),
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
         ("  looked at", looked_at(figures)),
@@ -474,6 +476,7 @@ fn to_json(told: &StoreFigures) -> Value {
         "visible_seq": figures.visible_seq.get(),
         "snapshots": figures.snapshots,
         "scans_passed": figures.scans_passed,
+        "transactions": transactions::json(&figures.transactions),
         "debt": figures.debt,
         "inspected_at": figures.inspected_at.as_ref().map(|socket| socket.display().to_string()),
         "inspect_failure": figures.inspect_failure,

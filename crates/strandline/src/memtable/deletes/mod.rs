@@ -22,6 +22,7 @@ use sst::RangeDelete;
 
 use crate::ranges::{Ranges, Stretch};
 use crate::snapshot::Horizon;
+use crate::span::Span;
 use chunks::Chunks;
 use tree::{Boundary, KeysByNumber, Root, TreeEdit, Trees};
 
@@ -90,6 +91,12 @@ impl KeysByNumber for History {
 impl History {
     fn seq(&self, position: u32) -> Seq {
         self.moments.at(position).seq.load(Ordering::Relaxed)
+    }
+
+    /// The deletion that stands there, as it was given.
+    fn given(&self, position: u32) -> Stretch<'_> {
+        let begin = 2 * self.moments.at(position).bounds.load(Ordering::Relaxed);
+        Stretch { begin: self.key(begin), end: self.key(begin + 1), seq: self.seq(position) }
     }
 
     /// The tree after so many deletions.
@@ -243,15 +250,19 @@ impl Deletes {
             || next.is_some_and(|edge| edge.newest != 0 && history.key(edge.key) <= to)
     }
 
+    /// One that covers a key of `span`, of those after `after` and up to `upto`, which is visible. It looks at each of these.
+    pub(crate) fn any_within(&self, span: &Span, after: Seq, upto: Seq) -> Option<Stretch<'_>> {
+        let history = self.history.get()?;
+        let since = self.count(after)..self.count(upto);
+        since.map(|position| history.given(position)).find(|delete| delete.meets(span))
+    }
+
     /// The pieces of them that some reader needs, of those up to the horizon. A memtable that is being written has
     /// others, which are for later.
     pub(crate) fn needed(&self, horizon: &Horizon) -> Ranges {
         let Some(history) = self.history.get() else { return Ranges::default() };
-        let stretches = (0..self.count(horizon.newest())).map(|position| {
-            let bounds = 2 * history.moments.at(position).bounds.load(Ordering::Relaxed);
-            let (begin, end) = (history.key(bounds), history.key(bounds + 1));
-            Stretch { begin, end, seq: history.seq(position) }
-        });
+        let stretches =
+            (0..self.count(horizon.newest())).map(|position| history.given(position));
         Ranges::needed(stretches, horizon)
     }
 

@@ -1,0 +1,9 @@
+//! Transactions: what a commit checks that is to be valid at its own number.
+//!
+//! Transactions read at the number that was visible when they began, and keep their writes to themselves. Whether others
+//! wrote meanwhile is asked when they commit ([`certificate`]): in the step that gives numbers, of the write heads of all keys
+//! that count. Writers outside transactions take no part in that, and pay nothing.
+
+pub(crate) mod certificate;
+pub(crate) mod key_ranges;
+mod written_since;
