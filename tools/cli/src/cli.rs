@@ -36,9 +36,9 @@ Opening:
 
 Exit codes:
   0  done
-  1  the key is not there (get, explain), the store or a table is damaged (check, sst --verify; space that a
-     killed process left is no damage), something was lost (repair), lines were rejected (load --strict), or no
-     split of a cache reaches the goal (advise)
+  1  the key is not there (get, explain), it has another value (put --if, put --if-absent, del --if), the store or a
+     table is damaged (check, sst --verify; space that a killed process left is no damage), something was lost (repair),
+     lines were rejected (load --strict), or no split of a cache reaches the goal (advise)
   2  wrong usage
   3  any other error";
 

@@ -9,7 +9,7 @@ use crate::stderr::Stderr;
 
 /// All went well.
 pub const OK: u8 = 0;
-/// The key is not there, the store is damaged, `--strict` met a reject, or no split of a cache reaches the goal.
+/// The key is not there, or has another value than was asked for, the store is damaged, `--strict` met a reject, or no split of a cache reaches the goal.
 pub const NEGATIVE: u8 = 1;
 /// The arguments are wrong.
 pub const USAGE: u8 = 2;

@@ -44,7 +44,7 @@ const OTHERS: [(&str, Other); 7] = [
     ("delete range", |db, _| db.delete_range("key", "l").expect("delete range")),
     ("batch", |db, _| {
         let mut batch = Batch::new();
-        batch.put(db.default_keyspace(), "aa", "other");
+        batch.put(db.default_keyspace(), "zz", "other");
         batch.put(db.default_keyspace(), "key", "other");
         db.write(&batch).expect("write");
     }),

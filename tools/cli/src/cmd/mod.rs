@@ -6,6 +6,7 @@ mod check;
 mod checkpoint;
 mod compact;
 mod completions;
+mod condition;
 mod convert;
 mod create;
 mod del;

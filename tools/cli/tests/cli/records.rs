@@ -26,6 +26,23 @@ fn put_get_del() {
 }
 
 #[test]
+fn a_write_may_depend_on_the_value() {
+    let store = Store::new();
+    let put = |args: &[&str]| store.run(&[&["put", "--create", "--pm-size", "16M"], args].concat());
+    put(&["--if-absent", "door", "ada"]).ok();
+    for refused in [&["--if-absent", "door", "bob"][..], &["--if", "cid", "door", "bob"]] {
+        assert_eq!(put(refused).code, 1);
+    }
+    assert_eq!(store.run(&["get", "door"]).ok().text(), "ada\n");
+    put(&["--if", "ada", "door", "bob"]).ok();
+    let json = store.run(&["--json", "del", "--if", "ada", "door"]);
+    assert_eq!((json.code, json.json()), (1, serde_json::json!({ "deleted": 0 })));
+    store.run(&["del", "--if", "bob", "door"]).ok();
+    assert_eq!(store.run(&["get", "door"]).code, 1);
+    put(&["--if", "a", "--if-absent", "door", "b"]).failed(2, "cannot be used with");
+}
+
+#[test]
 fn odd_bytes_go_in_and_out() {
     let store = Store::new();
     let raw = OsStr::from_bytes(b"\xff\xfe");
