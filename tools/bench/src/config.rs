@@ -72,6 +72,10 @@ pub(crate) struct Config {
     pub range_width: u64,
     /// Keys that `mergerandom` merges into, if not `num`.
     pub merge_keys: Option<u64>,
+    /// Keys of a transaction.
+    pub transaction_sets: u16,
+    /// Whether others must not write what a transaction has read.
+    pub transaction_serializable: bool,
     /// What part of its size a value compresses to.
     pub compression_ratio: f64,
     /// Whether each write is synced, if `--sync` says.
@@ -150,6 +154,8 @@ impl Default for Config {
             stores: 2000,
             range_width: 100,
             merge_keys: None,
+            transaction_sets: 2,
+            transaction_serializable: false,
             compression_ratio: 0.5,
             sync: None,
             disable_wal: false,

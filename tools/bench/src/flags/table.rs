@@ -333,6 +333,27 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.merge_keys, optional(text)),
     },
     Flag {
+        name: "transaction_sets",
+        takes: "count",
+        doc: "Keys that each transaction of randomtransaction reads and writes, each in a set of its own [2].",
+        set: |config, text| {
+            let sets = positive(text).and_then(|sets| u16::try_from(sets).ok());
+            put(&mut config.transaction_sets, sets)
+        },
+    },
+    Flag {
+        name: "transaction_serializable",
+        takes: BOOLEAN,
+        doc: "Transactions are as if one was done after the other; else others may write what they only read [false].",
+        set: |config, text| put(&mut config.transaction_serializable, boolean(text)),
+    },
+    Flag {
+        name: "optimistic_transaction_db",
+        takes: BOOLEAN,
+        doc: "As transactions are here: those that lose against another commit fail [true].",
+        set: |_, text| boolean(text).filter(|is_optimistic| *is_optimistic).map(drop),
+    },
+    Flag {
         name: "ignore_unknown_flags",
         takes: BOOLEAN,
         doc: "Warn of flags that have no meaning here rather than refuse them [false].",

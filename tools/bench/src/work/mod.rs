@@ -21,6 +21,7 @@ mod seek;
 mod stats;
 mod steps;
 mod stores;
+mod transaction;
 mod write;
 
 use crate::bench::Bench;
@@ -102,6 +103,12 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         AsIs,
         merge::mergerandom,
         "add 1 to random keys of merge_keys in a keyspace of their own, by a merge operator",
+    ),
+    benchmark(
+        "randomtransaction",
+        AsIs,
+        transaction::randomtransaction,
+        "add a number to a random key of each of transaction_sets sets, in a transaction; the sums are compared",
     ),
     benchmark("readrandom", AsIs, read::readrandom, "get random keys"),
     benchmark("readmissing", AsIs, read::readmissing, "get random keys that are not there"),
