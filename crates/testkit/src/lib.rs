@@ -17,6 +17,7 @@
 
 pub mod corpus;
 pub mod golden;
+pub mod history;
 mod model;
 mod op;
 mod transcript;

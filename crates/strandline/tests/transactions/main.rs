@@ -5,5 +5,6 @@ mod common;
 
 mod certificate;
 mod conflicts;
+mod histories;
 mod own_changes;
 mod threads;
