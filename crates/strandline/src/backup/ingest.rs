@@ -85,7 +85,7 @@ struct CoveredHeads<'i> {
 }
 
 impl Condition for CoveredHeads<'_> {
-    fn route(&mut self) {
+    fn route(&mut self) -> Result<()> {
         let routes = self.space.routes.load();
         // The tables are disjoint, so only a subrange at the end of one is met again at the begin of the next.
         let covered = self.descs.iter().flat_map(|desc| {
@@ -96,6 +96,7 @@ impl Condition for CoveredHeads<'_> {
         if planted::is(Bug::IngestNotedOnce) {
             self.heads.truncate(1);
         }
+        Ok(())
     }
 
     fn look(&mut self) -> Result<()> {
@@ -217,10 +218,10 @@ impl Engine {
             }
         }
         let mut covered = CoveredHeads { space, descs, heads: Vec::new() };
-        covered.route();
+        covered.route()?;
         while let Err(lack) = commit.reserve(&mut covered) {
             commit.mend(lack)?;
-            covered.route();
+            covered.route()?;
         }
         let copied = commit.copy();
         let submitted = commit.submit(copied);

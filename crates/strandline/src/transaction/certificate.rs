@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::write_head::Lack;
-use crate::keyspace::{KeyspaceState, Routes};
+use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::ring::sequencer::SequencerGuard;
 use crate::span::Span;
 use crate::transaction::written_since::{Since, Written};
@@ -133,9 +133,14 @@ impl<'t> Certificate<'t> {
 }
 
 impl Condition for Certificate<'_> {
-    fn route(&mut self) {
+    fn route(&mut self) -> Result<()> {
         debug_assert!(self.stage != Stage::Holds);
         self.stage = Stage::Asks;
+        let keys = self.keys.iter().map(|key| key.space);
+        let mut spaces = keys.chain(self.ranges.iter().map(|range| range.space));
+        if let Some(gone) = spaces.find(|space| space.dropped.load(Relaxed)) {
+            return Err(dropped(gone));
+        }
         let (mut fronts, mut routes) = (Vec::<Front>::new(), RoutesNow::default());
         for (no, key) in self.keys.iter().enumerate() {
             let routes = routes.of(key.space);
@@ -179,6 +184,7 @@ impl Condition for Certificate<'_> {
             });
         }
         self.fronts = fronts;
+        Ok(())
     }
 
     fn look(&mut self) -> Result<()> {

@@ -116,13 +116,13 @@ impl Engine {
     ) -> Result<Seq> {
         let _call = self.call("write")?;
         let mut commit = Commit::admit(self, Ops::Owned(ops), way)?;
-        condition.route();
+        condition.route()?;
         while let Err(lack) = commit.reserve(condition) {
             match lack {
                 Lack::Look => condition.look()?,
                 Lack::View => {
                     commit.mend(lack)?;
-                    condition.route();
+                    condition.route()?;
                 }
                 _ => commit.mend(lack)?,
             }

@@ -8,7 +8,10 @@ use crate::ring::sequencer::SequencerGuard;
 /// A condition of a commit.
 pub(crate) trait Condition {
     /// Finds the write heads that it is about. They may be others when a View was replaced.
-    fn route(&mut self);
+    ///
+    /// # Errors
+    /// `Closed` if one of its keyspaces was dropped.
+    fn route(&mut self) -> Result<()>;
 
     /// Looks outside the pass, after [`Lack::Look`].
     ///
@@ -27,7 +30,9 @@ pub(crate) trait Condition {
 pub(crate) struct Unconditional;
 
 impl Condition for Unconditional {
-    fn route(&mut self) {}
+    fn route(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     fn look(&mut self) -> Result<()> {
         Ok(())

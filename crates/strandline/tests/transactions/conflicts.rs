@@ -325,4 +325,11 @@ fn what_cannot_be_written_is_told() {
     transaction.put(&dropped, "key", "").expect("put");
     db.drop_keyspace("dropped").expect("drop");
     assert_eq!(kind_of(transaction.commit()), ErrorKind::Closed);
+    // Also where it was only read.
+    let read = db.create_keyspace("read").expect("create");
+    let mut transaction = begin(&db, SERIALIZABLE);
+    transaction.range(&read, "a".."b").for_each(drop);
+    transaction.put(space, "key", "").expect("put");
+    db.drop_keyspace("read").expect("drop");
+    assert_eq!(kind_of(transaction.commit()), ErrorKind::Closed);
 }

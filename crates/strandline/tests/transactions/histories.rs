@@ -156,6 +156,17 @@ fn transactions_read_one_moment_and_lose_no_update() {
     }
 }
 
+#[test]
+#[ignore = "takes a minute; continuous integration runs it"]
+fn a_million_transactions_are_as_promised() {
+    for (level, seed) in [Level::Serializable, Level::Snapshot].into_iter().zip(10..) {
+        for seed in [seed, seed + 10] {
+            let found = run(level, seed, 62_500);
+            assert!(found.is_empty(), "{level:?}, seed {seed}: {}", found[0]);
+        }
+    }
+}
+
 /// Histories show it when a rule is broken.
 #[test]
 fn a_history_shows_what_is_broken() {
