@@ -1,7 +1,7 @@
 //! Snapshots: sequence numbers that merges must keep readable.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::Seq;
 use base::planted::{self, Bug};
@@ -14,7 +14,47 @@ use crate::ring::Ring;
 /// was visible at that moment.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    open: Mutex<BTreeMap<Seq, usize>>,
+    open: Mutex<OpenSnapshots>,
+}
+
+/// Who keeps a moment readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Snapshot,
+    /// It also needs to find what was written since.
+    Transaction,
+}
+
+/// How many there are of each number.
+#[derive(Default)]
+struct OpenSnapshots {
+    all: BTreeMap<Seq, usize>,
+    transactions: BTreeMap<Seq, usize>,
+}
+
+impl OpenSnapshots {
+    fn add(&mut self, seq: Seq, reader: Reader) {
+        *self.all.entry(seq).or_default() += 1;
+        if reader == Reader::Transaction {
+            *self.transactions.entry(seq).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, seq: Seq, reader: Reader) {
+        take_one(&mut self.all, seq);
+        if reader == Reader::Transaction {
+            take_one(&mut self.transactions, seq);
+        }
+    }
+}
+
+fn take_one(counts: &mut BTreeMap<Seq, usize>, seq: Seq) {
+    if let Some(count) = counts.get_mut(&seq) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&seq);
+        }
+    }
 }
 
 /// What a merge may not drop: the newest version at or below each stamp, and everything above the first.
@@ -22,66 +62,73 @@ pub(crate) struct Snapshots {
 pub(crate) struct Horizon {
     /// Descending; the first is what was visible when the horizon was taken.
     stamps: Vec<Seq>,
+    /// The oldest moment of a transaction that is open or may begin.
+    oldest_transaction: Seq,
 }
 
 impl Snapshots {
-    pub(crate) fn take(&self, ring: &Ring) -> Seq {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn take(&self, ring: &Ring, reader: Reader) -> Seq {
+        let mut open = self.open();
         let seq = ring.visible();
-        *open.entry(seq).or_default() += 1;
+        open.add(seq, reader);
         seq
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenSnapshots> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a snapshot that is open already once more.
     pub(crate) fn again(&self, seq: Seq) -> Seq {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        *open.entry(seq).or_default() += 1;
+        self.open().add(seq, Reader::Snapshot);
         seq
     }
 
-    pub(crate) fn release(&self, seq: Seq) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&seq) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&seq);
-            }
-        }
+    pub(crate) fn release(&self, seq: Seq, reader: Reader) {
+        self.open().remove(seq, reader);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.open().all.values().sum()
     }
 
     /// The oldest snapshot that a reader has, or may take from now on.
     pub(crate) fn oldest(&self, ring: &Ring) -> Seq {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open();
         let visible = ring.visible();
-        open.keys().next().map_or(visible, |oldest| visible.min(*oldest))
+        open.all.keys().next().map_or(visible, |oldest| visible.min(*oldest))
     }
 
     pub(crate) fn horizon(&self, ring: &Ring) -> Horizon {
         if planted::is(Bug::IgnoreSnapshots) {
             return Horizon::only(ring.visible());
         }
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open();
         let visible = ring.visible();
         let mut stamps = vec![visible];
-        stamps.extend(open.keys().rev().filter(|seq| **seq < visible));
-        Horizon { stamps }
+        stamps.extend(open.all.keys().rev().filter(|seq| **seq < visible));
+        let oldest_transaction = open.transactions.keys().next().map_or(visible, |oldest| visible.min(*oldest));
+        Horizon { stamps, oldest_transaction }
     }
 }
 
 impl Horizon {
     /// One reader, at `seq`, and none later.
     pub(crate) fn only(seq: Seq) -> Horizon {
-        Horizon { stamps: vec![seq] }
+        Horizon { stamps: vec![seq], oldest_transaction: seq }
     }
 
     /// Readers at `stamps`, which descend, and later ones.
     #[cfg(test)]
     pub(crate) fn at(stamps: Vec<Seq>) -> Horizon {
-        Horizon { stamps }
+        Horizon { oldest_transaction: stamps[0], stamps }
+    }
+
+    /// The same, where the oldest reader is a transaction.
+    #[cfg(test)]
+    pub(crate) fn of_transaction(self) -> Horizon {
+        let oldest_transaction = self.stamps.last().copied().unwrap_or_default();
+        Horizon { oldest_transaction, ..self }
     }
 
     /// What was visible when the horizon was taken.
@@ -93,6 +140,11 @@ impl Horizon {
     pub(crate) fn reader_below(&self, seq: Seq) -> Option<Seq> {
         let below = self.stamps.partition_point(|stamp| *stamp >= seq);
         self.stamps.get(below).copied()
+    }
+
+    /// Whether no transaction, now or later, looks whether something of number `seq` was written.
+    pub(crate) fn is_below_transactions(&self, seq: Seq) -> bool {
+        seq <= self.oldest_transaction
     }
 
     /// Whether every reader, now and later, sees version `seq` and all before it.
@@ -130,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_horizon_keeps_what_some_reader_may_need() {
-        let horizon = Horizon { stamps: [100, 50, 20].map(Seq::new).to_vec() };
+        let horizon = Horizon::at([100, 50, 20].map(Seq::new).to_vec());
         let keeps = |seq, newer: Option<u64>| horizon.keeps(Seq::new(seq), newer.map(Seq::new));
         assert!(keeps(7, None));
         assert!(keeps(90, Some(101)), "a reader may stand at 100");
@@ -144,7 +196,7 @@ mod tests {
 
     #[test]
     fn operands_come_to_one_between_snapshots() {
-        let horizon = Horizon { stamps: [100, 50, 20].map(Seq::new).to_vec() };
+        let horizon = Horizon::at([100, 50, 20].map(Seq::new).to_vec());
         let stretch = |versions: &[(u64, bool)]| {
             horizon.stretch(versions, |(seq, operand)| (Seq::new(*seq), *operand))
         };

@@ -18,6 +18,7 @@ use super::{Keyspace, Slice, Snapshot};
 use crate::keyspace::usage::HoldKind;
 use crate::open::close::StoreHold;
 use crate::read::scan::Scan;
+use crate::snapshot::Reader;
 use crate::tracer::TracedSeek;
 use crate::ttl::{Expiry, Now};
 
@@ -280,8 +281,8 @@ impl Keyspace {
         let engine = self.engine();
         let seq = match at {
             Some(snapshot) => engine.sequence.snapshots.again(self.moment(snapshot)?),
-            None => engine.sequence.snapshots.take(&engine.sequence.ring),
+            None => engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Snapshot),
         };
-        Ok(PinnedSeq { handle: Arc::clone(&self.handle), seq })
+        Ok(PinnedSeq { handle: Arc::clone(&self.handle), seq, reader: Reader::Snapshot })
     }
 }

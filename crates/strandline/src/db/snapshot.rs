@@ -8,6 +8,7 @@ use super::range::{Bounds, prefixed};
 use super::{Db, Handle, IntoRange, Iter, Keys, Keyspace, ReadOptions};
 use crate::keyspace::usage::HoldKind;
 use crate::open::close::StoreHold;
+use crate::snapshot::Reader;
 
 /// A moment of the store: reads through it see what was visible when it was taken, in every keyspace. Versions that it needs
 /// are kept until it is dropped, and the store cannot be closed before.
@@ -41,14 +42,15 @@ pub struct Snapshot {
 pub(super) struct PinnedSeq {
     pub(super) handle: Arc<Handle>,
     pub(super) seq: Seq,
+    pub(super) reader: Reader,
 }
 
 impl Db {
     /// Takes a snapshot.
     pub fn snapshot(&self) -> Snapshot {
         let engine = self.engine();
-        let seq = engine.sequence.snapshots.take(&engine.sequence.ring);
-        let moment = PinnedSeq { handle: Arc::clone(&self.handle), seq };
+        let seq = engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Snapshot);
+        let moment = PinnedSeq { handle: Arc::clone(&self.handle), seq, reader: Reader::Snapshot };
         let hold = engine.hold(HoldKind::Snapshot).ok();
         Snapshot { moment, default: self.default_keyspace().clone(), _hold: hold }
     }
@@ -110,6 +112,6 @@ impl Snapshot {
 
 impl Drop for PinnedSeq {
     fn drop(&mut self) {
-        self.handle.engine.sequence.snapshots.release(self.seq);
+        self.handle.engine.sequence.snapshots.release(self.seq, self.reader);
     }
 }

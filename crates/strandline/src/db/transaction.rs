@@ -23,6 +23,7 @@ use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::open::close::StoreHold;
 use crate::record::format::Kind;
+use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
@@ -77,12 +78,12 @@ impl Transaction {
     pub(super) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Result<Transaction> {
         let engine = &handle.engine;
         let hold = engine.hold(HoldKind::Transaction)?;
-        let seq = engine.sequence.snapshots.take(&engine.sequence.ring);
+        let seq = engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Transaction);
         Ok(Transaction {
             changes: IndexedBatch::new(),
             read: RefCell::default(),
             options,
-            moment: PinnedSeq { handle: Arc::clone(handle), seq },
+            moment: PinnedSeq { handle: Arc::clone(handle), seq, reader: Reader::Transaction },
             _hold: hold,
         })
     }

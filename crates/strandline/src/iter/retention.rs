@@ -1,7 +1,8 @@
 //! Which versions of a key, and which range deletions, survive a flush, a merge of runs, or a compaction: the one rule.
 //!
 //! Of the versions between two readers the newest survives; an operand hides nothing, a range deletion hides what is older
-//! beneath it. A deletion goes when nothing older is left for it to hide, among the inputs or beyond them.
+//! beneath it. A deletion goes when nothing older is left for it to hide, among the inputs or beyond them, and no transaction looks
+//! for it.
 
 use std::sync::Arc;
 
@@ -110,15 +111,16 @@ impl Retention {
     }
 
     /// How many of the kept versions of `key` are deletions that have nothing left to hide. Their numbers and kinds come from the
-    /// oldest on. One that some snapshot does not see stays: it tells a transaction that began there that its key was written (I-TXN-2).
+    /// oldest on. One that is newer than the snapshot of a transaction stays: it tells that its key was written (I-TXN-2).
     pub(crate) fn idle_deletions(
         &self,
         media: &Media,
         key: &[u8],
         versions: impl Iterator<Item = (Seq, EntryKind)>,
     ) -> usize {
-        let is_idle =
-            |(seq, kind): &(Seq, EntryKind)| kind.is_deletion() && self.horizon.is_below(*seq);
+        let is_idle = |(seq, kind): &(Seq, EntryKind)| {
+            kind.is_deletion() && self.horizon.is_below_transactions(*seq)
+        };
         let oldest = versions.take_while(is_idle).count();
         if oldest > 0 && !self.older.may_hold(media, key) { oldest } else { 0 }
     }
@@ -268,8 +270,9 @@ mod tests {
     #[test]
     fn deletions_go_where_nothing_is_left_to_hide() {
         let bottom = retention(&[100, 5], &[], Older::nothing());
-        assert_eq!(kept(&bottom, "9d 4d 2p"), "9d", "a snapshot does not see it");
-        assert_eq!(kept(&retention(&[100], &[], Older::nothing()), "9d 4d 2p"), "");
+        assert_eq!(kept(&bottom, "9d 4d 2p"), "");
+        let asked = Retention { horizon: bottom.horizon.clone().of_transaction(), ..bottom.clone() };
+        assert_eq!(kept(&asked, "9d 4d 2p"), "9d", "a transaction looks for it");
         assert_eq!(kept(&bottom, "9d 6p 4p"), "9d 4p");
         assert_eq!(kept(&bottom, "9p 4d"), "9p");
         let above = retention(&[100, 5], &[], Older::Unknown);

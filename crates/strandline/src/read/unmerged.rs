@@ -7,6 +7,7 @@ use art::Direction;
 use base::{ErrorKind, Result, Seq};
 
 use crate::engine::Engine;
+use crate::snapshot::Reader;
 use crate::hooks::UnmergedKey;
 use crate::keyspace::KeyspaceState;
 use crate::read::scan::Scan;
@@ -21,9 +22,9 @@ pub(crate) fn unmerged(
     if !space.hooks.has_operator() {
         return Ok(found);
     }
-    let at = engine.sequence.snapshots.take(&engine.sequence.ring);
+    let at = engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Snapshot);
     let walked = walk(engine, space, at, &mut found);
-    engine.sequence.snapshots.release(at);
+    engine.sequence.snapshots.release(at, Reader::Snapshot);
     match walked {
         // What is damaged is listed by itself.
         Err(error) if error.kind() != ErrorKind::Corruption => Err(error),

@@ -161,6 +161,25 @@ fn keys_that_were_not_there_count_too() {
     assert_eq!(lost(transaction.commit()).0, b"nothing");
 }
 
+/// Deletions that hide nothing are not dropped while a transaction may ask for them.
+#[test]
+fn that_nothing_was_deleted_counts_too() {
+    for (how, other) in OTHERS.iter().filter(|(how, _)| how.starts_with("delete")) {
+        for (moved, then) in MOVES {
+            for level in [SNAPSHOT, SERIALIZABLE] {
+                let (dir, db) = open("idle-deletions");
+                let space = db.default_keyspace();
+                let mut transaction = begin(&db, level);
+                assert_eq!(transaction.range(space, "a".."z").count(), 0);
+                transaction.put(space, "key", "new").expect("put");
+                other(&db, &dir);
+                then(&db);
+                assert_eq!(lost(transaction.commit()).0, b"key", "{how}, {moved}, {level:?}");
+            }
+        }
+    }
+}
+
 /// A scan that ended early has read no more than it has passed.
 #[test]
 fn a_scan_counts_as_far_as_it_came() {

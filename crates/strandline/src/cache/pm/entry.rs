@@ -7,7 +7,8 @@
 //! u64  checksum of all of that, as the manifest has it
 //! u64  where in it the block begins
 //! u64  checksum of the bytes
-//! 24   zeros
+//! u32  length of what they unpack to, if they are compressed with LZ4; else 0
+//! 20   zeros
 //! ```
 //!
 //! The seed is made of the pool, the zone's incarnation and the offset, so that nothing that lay there before passes for an entry.
@@ -18,8 +19,10 @@ use base::checksum::{mix, sum32, sum64};
 use base::planted::{self, Bug};
 use base::{LINE, PmOffset};
 
+use super::packed::PackedBytes;
+
 /// Tells entries from anything else under the same seed.
-const ENTRY_SEED: u64 = u64::from_le_bytes(*b"cachents");
+const ENTRY_SEED: u64 = u64::from_le_bytes(*b"cachent2");
 
 /// What an entry is a copy of: the bytes at `offset` of a table or value file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub(super) struct EntryHead {
     pub table_sum: u64,
     pub offset: u64,
     pub len: u32,
+    /// What the bytes unpack to; 0 if they are as they were.
+    pub unpacked_len: u32,
     /// Checksum of the bytes.
     pub sum: u64,
 }
@@ -45,8 +50,14 @@ pub(super) fn entry_seed(zone_seed: u64, at: PmOffset) -> u64 {
 
 impl EntryHead {
     /// The head for `bytes`.
-    pub(super) fn of(table: u64, table_sum: u64, offset: u64, bytes: &[u8]) -> EntryHead {
-        EntryHead { table, table_sum, offset, len: bytes.len() as u32, sum: sum64(0, bytes) }
+    pub(super) fn of(
+        table: u64,
+        table_sum: u64,
+        offset: u64,
+        PackedBytes { bytes, unpacked_len }: &PackedBytes<'_>,
+    ) -> EntryHead {
+        let (len, sum) = (bytes.len() as u32, sum64(0, bytes));
+        EntryHead { table, table_sum, offset, len, unpacked_len: *unpacked_len, sum }
     }
 
     pub(super) fn encode(&self, seed: u64) -> [u8; LINE] {
@@ -55,6 +66,7 @@ impl EntryHead {
         for (at, word) in [self.table, self.table_sum, self.offset, self.sum].iter().enumerate() {
             line[8 + 8 * at..16 + 8 * at].copy_from_slice(&word.to_le_bytes());
         }
+        line[40..44].copy_from_slice(&self.unpacked_len.to_le_bytes());
         let sum = sum32(seed, &line[4..]);
         line[..4].copy_from_slice(&sum.to_le_bytes());
         line
@@ -67,12 +79,15 @@ impl EntryHead {
             return None;
         }
         let (len, words) = fields.split_first_chunk::<4>()?;
-        let [table, table_sum, offset, sum, ..] = words.as_chunks::<8>().0 else { return None };
+        let [table, table_sum, offset, sum, unpacked, ..] = words.as_chunks::<8>().0 else {
+            return None;
+        };
         Some(EntryHead {
             table: u64::from_le_bytes(*table),
             table_sum: u64::from_le_bytes(*table_sum),
             offset: u64::from_le_bytes(*offset),
             len: u32::from_le_bytes(*len),
+            unpacked_len: u64::from_le_bytes(*unpacked) as u32,
             sum: u64::from_le_bytes(*sum),
         })
     }
@@ -85,11 +100,15 @@ impl EntryHead {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
 
     #[test]
     fn golden_bytes_that_count_at_their_place_only() {
-        let head = EntryHead::of(3, 0x0123_4567_89ab_cdef, 4096, b"a block");
+        let bytes = Cow::Borrowed(&b"a block"[..]);
+        let packed = PackedBytes { bytes, unpacked_len: 300 };
+        let head = EntryHead::of(3, 0x0123_4567_89ab_cdef, 4096, &packed);
         let seed = entry_seed(11, PmOffset::new(1 << 20));
         let line = head.encode(seed);
         assert_eq!(line[4..8], [7, 0, 0, 0]);
@@ -103,7 +122,7 @@ mod tests {
             ]
             .concat()
         );
-        assert_eq!(line[40..], [0; 24]);
+        assert_eq!((&line[40..44], &line[44..]), (&[44, 1, 0, 0][..], &[0; 20][..]));
         assert_eq!(EntryHead::decode(&line, seed), Some(head));
         assert!(head.verifies(b"a block") && !head.verifies(b"a clock"));
         for other in [entry_seed(12, PmOffset::new(1 << 20)), entry_seed(11, PmOffset::new(64))] {

@@ -1,9 +1,10 @@
-//! The cache in persistent memory (`pm_cache`): blocks of tables and values of value files, as they are in DRAM, below the block
+//! The cache in persistent memory (`pm_cache`): blocks of tables and values of value files, below the block
 //! cache. It lies in zones of the pool that it gives back when others need them, and what stands there outlives the process.
 //!
 //! - `policy.rs`: what goes there, and what comes back.
 //! - `zones.rs`: the zones, filled one after the other.
 //! - `entry.rs`: what an entry looks like.
+//! - `packed.rs`: how its bytes are stored.
 //! - `gate.rs`: who may write there.
 //! - `known.rs`: the tables and value files that entries may be copies of.
 //! - `warm.rs`: what an open finds of earlier entries.
@@ -14,12 +15,14 @@
 mod entry;
 mod gate;
 mod known;
+mod packed;
 mod policy;
 #[cfg(test)]
 mod tests;
 mod warm;
 mod zones;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +39,7 @@ use crate::record::zone::{PendingFree, Zone};
 use entry::{EntryHead, entry_len, entry_seed};
 use gate::WriteGate;
 use known::KnownTables;
+use packed::PackedBytes;
 pub(crate) use known::TableHold;
 use warm::FoundZone;
 pub(crate) use warm::claim_zones;
@@ -248,7 +252,7 @@ impl PmCache {
     pub(crate) fn find(&self, table: u64, offset: u64) -> Option<FoundBelow> {
         let key = EntryKey { table, offset };
         let found = self.located(key).and_then(|(located, zone)| {
-            let bytes = self.read(&zone, &located);
+            let bytes = self.read(&zone, &located).and_then(PackedBytes::unpack);
             if bytes.is_none() {
                 self.counters.failed.fetch_add(1, Relaxed);
                 self.forget(&located);
@@ -274,8 +278,8 @@ impl PmCache {
         Some((located, zone))
     }
 
-    /// The bytes of an entry, verified.
-    fn read(&self, zone: &Zone, located: &Located<EntryKey>) -> Option<Vec<u8>> {
+    /// A copy of what is stored for an entry, verified.
+    fn read(&self, zone: &Zone, located: &Located<EntryKey>) -> Option<PackedBytes<'static>> {
         let Located { key, location: Location { at, len, .. }, .. } = *located;
         let at = zone.start + u64::from(at);
         let head = self.head(zone, at)?;
@@ -284,7 +288,8 @@ impl PmCache {
             return None;
         }
         let bytes = self.media.region.bytes(at.get() + LINE as u64, len as usize).to_vec();
-        head.verifies(&bytes).then_some(bytes)
+        let unpacked_len = head.unpacked_len;
+        head.verifies(&bytes).then_some(PackedBytes { bytes: Cow::Owned(bytes), unpacked_len })
     }
 
     /// The head of the entry at `at` of a zone, if one is there.
@@ -318,7 +323,7 @@ impl PmCache {
             return;
         }
         let takes = self.policy() != CachePolicy::Auto || self.is_worth_it(key, bytes.len(), place);
-        if !takes || self.append(key, sum, bytes).is_none() {
+        if !takes || self.append(key, sum, &PackedBytes::of(bytes)).is_none() {
             self.counters.refused.fetch_add(1, Relaxed);
         }
     }
@@ -347,8 +352,8 @@ impl PmCache {
     }
 
     /// Writes an entry, and looks for what is to stay of the zone that goes next; `None` if there is no room.
-    fn append(&self, key: EntryKey, table_sum: u64, bytes: &[u8]) -> Option<()> {
-        self.write(key, table_sum, bytes)?;
+    fn append(&self, key: EntryKey, table_sum: u64, packed: &PackedBytes<'_>) -> Option<()> {
+        self.write(key, table_sum, packed)?;
         self.counters.inserts.fetch_add(1, Relaxed);
         let oldest = {
             let zones = self.zones();
@@ -356,16 +361,17 @@ impl PmCache {
             if self.may_grow(zones.len()) { None } else { zones.oldest() }
         };
         if let Some(oldest) = oldest {
-            self.carry_over(oldest, LOOKED_THROUGH * entry_len(bytes.len()));
+            self.carry_over(oldest, LOOKED_THROUGH * entry_len(packed.bytes.len()));
         }
         Some(())
     }
 
     /// Makes an entry durable, then leads there (I-PMCACHE-2).
-    fn write(&self, key: EntryKey, table_sum: u64, bytes: &[u8]) -> Option<()> {
+    fn write(&self, key: EntryKey, table_sum: u64, packed: &PackedBytes<'_>) -> Option<()> {
+        let bytes = &*packed.bytes;
         let Room { zone, at } = self.room(entry_len(bytes.len()))?;
         let seed = entry_seed(self.media.zone_seed(zone.incarnation), at);
-        let head = EntryHead::of(key.table, table_sum, key.offset, bytes);
+        let head = EntryHead::of(key.table, table_sum, key.offset, packed);
         let region = &self.media.region;
         let line = region.copy_nt(Site::Cache, at.get(), &head.encode(seed));
         let body = region.copy_nt(Site::Cache, at.get() + LINE as u64, bytes);
@@ -473,8 +479,8 @@ impl PmCache {
             .collect();
         // The zone may be filled anew for what is written.
         drop(oldest);
-        for (key, sum, bytes) in copied {
-            let is_in = self.write(key, sum, &bytes).is_some();
+        for (key, sum, packed) in copied {
+            let is_in = self.write(key, sum, &packed).is_some();
             self.counters.carried_over.fetch_add(is_in.into(), Relaxed);
         }
     }
