@@ -105,6 +105,23 @@ fn bench_tells_of_ycsb_as_text() {
     }
 }
 
+/// A row for each workload, with both engines' figures and the paper's.
+#[test]
+fn reproduce_runs_ycsb_as_papers_do() {
+    for (name, engine) in [("xengine-ycsb", "log-free/s"), ("relsm-ycsb", "re-lsm/s")] {
+        let report = Store::new().run(&["reproduce", name, "--quick"]).ok().text();
+        assert!(report.contains(engine) && report.contains("The paper"), "{report}");
+        for workload in ["load", "a", "b", "c", "d", "e", "f"] {
+            let begin = format!("ycsb-{workload} ");
+            let rows: Vec<&str> = report.lines().filter(|line| line.starts_with(&begin)).collect();
+            let [row] = rows[..] else { panic!("{begin} in {report}") };
+            let cells = row.split_whitespace().skip(1).take(3);
+            let rates: Vec<f64> = cells.map(|cell| cell.parse().expect("a rate")).collect();
+            assert!(rates.len() == 3 && rates.iter().all(|rate| *rate > 0.0), "{row}");
+        }
+    }
+}
+
 #[test]
 fn bench_finds_what_is_wrong_with_records_of_ycsb() {
     let objects = run(&["--benchmarks=ycsb-c,ycsb-f"]);
