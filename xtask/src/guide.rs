@@ -42,8 +42,8 @@ pub fn page() -> String {
          the library it\nis `Options::preset`. A store does not know its preset: it opens with another one, and new data follows \
          that. Only `pm` cannot\nchange, and a store with a log takes no preset with tables in persistent memory.\n\n\
          | preset | options | what it stands for |\n|---|---|---|\n{presets}\n\
-         `strandline reproduce` measures them beside each other: `xengine-l0`, `relsm-ladder`, `relsm-values`, `relsm-sizes`. \
-         `--memory=DIR` names\npersistent memory that you have, instead of `/dev/shm`.\n\n\
+         `strandline reproduce` measures them beside each other: `xengine-l0`, `xengine-ycsb`, `relsm-ladder`, `relsm-values`, \
+         `relsm-sizes`, `relsm-ycsb`.\n`--memory=DIR` names persistent memory that you have, instead of `/dev/shm`.\n\n\
          ## Models of devices\n\n\
          `pm_model` takes the first ones, and `zero`, which counts and waits for nothing; `ssd_model` takes the others. What they \
          do:\n[devices](devices.md).\n\n\

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::data::values::Source;
 use crate::machine::spin;
 use crate::meter::Readings;
-use crate::report::outcome::{Outcome, Written};
+use crate::report::outcome::{Outcome, Written, add_histogram};
 use crate::series::Series;
 use crate::store::Store;
 use crate::words::{micros, round};
@@ -22,6 +22,8 @@ pub(crate) struct Bench {
     pub config: Config,
     pub store: Store,
     pub source: Source,
+    /// Records that YCSB's benchmarks have inserted, or that were there.
+    pub records: u64,
 }
 
 /// The threads of a benchmark.
@@ -40,7 +42,8 @@ impl Bench {
     pub(crate) fn new(config: Config) -> Result<Bench, String> {
         let store = Store::prepare(&config)?;
         let source = Source::with_ratio(config.value_size, config.compression_ratio);
-        Ok(Bench { config, store, source })
+        let records = config.num;
+        Ok(Bench { config, store, source, records })
     }
 
     /// Runs `work` on the threads of `crew` at once and gathers the figures.
@@ -181,13 +184,7 @@ fn gather(tallies: Vec<Tally>) -> Outcome {
         let Readings { histogram, timeline } = tally.readings;
         sum.timeline.resize(sum.timeline.len().max(timeline.len()), 0);
         sum.timeline.iter_mut().zip(timeline).for_each(|(sum, count)| *sum += count);
-        match (&mut sum.histogram, histogram) {
-            (Some(whole), Some(part)) => {
-                // Both have the same bounds, so that the parts fit.
-                let _fits = whole.add(&part);
-            }
-            (whole, part) => *whole = part,
-        }
+        add_histogram(&mut sum.histogram, histogram);
     }
     sum
 }

@@ -10,6 +10,7 @@ use crate::data::rng::Rng;
 use crate::data::values::Marking;
 use crate::mix::Mix;
 use crate::pace::{Steps, Wave};
+use crate::ycsb::{self, Ycsb};
 
 /// The benchmark that asks for what a trace has.
 pub(crate) const REPLAY: &str = "replay";
@@ -111,6 +112,8 @@ pub(crate) struct Config {
     pub skew: Skew,
     /// What mixgraph does.
     pub mix: Mix,
+    /// What YCSB's workloads do.
+    pub ycsb: Ycsb,
     /// Where the last benchmark is traced; with the benchmark replay, the trace that is asked again.
     pub trace: Option<PathBuf>,
     pub trace_options: TraceOptions,
@@ -179,6 +182,7 @@ impl Default for Config {
             draw: Draw::Uniform,
             skew: Skew::default(),
             mix: Mix::default(),
+            ycsb: Ycsb::default(),
             trace: None,
             trace_options: TraceOptions::default(),
             replay_speed: ReplaySpeed::Max,
@@ -230,10 +234,28 @@ impl Config {
         self.benchmarks.iter().any(|benchmark| benchmark == name)
     }
 
+    /// Whether YCSB's are among the benchmarks.
+    pub(crate) fn runs_ycsb(&self) -> bool {
+        self.benchmarks.iter().any(|benchmark| benchmark.starts_with(ycsb::PREFIX))
+    }
+
     /// Whether values may have this length. Those that mixgraph and replay put have any.
     #[inline]
     pub(crate) fn fits(&self, value_len: usize) -> bool {
         value_len == self.value_size || self.runs("mixgraph") || self.runs(REPLAY)
+    }
+
+    /// Refuses a value of a length that it cannot have.
+    #[inline]
+    pub(crate) fn check_len(&self, value: &[u8]) -> Result<(), String> {
+        if self.fits(value.len()) {
+            return Ok(());
+        }
+        Err(format!(
+            "a value of {} bytes, not {}; a store that was filled otherwise?",
+            value.len(),
+            self.value_size
+        ))
     }
 
     /// What values are like: with `--verify` they tell their key.

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use strandline::{OPTIONS, PRESETS};
 
-use crate::flags::{FLAGS, MAPPED, MIX, MIX_FLAGS, MIXES, OPTION, OPTION_TAKES, PRESET};
+use crate::flags::{
+    FLAGS, MAPPED, MIX, MIX_FLAGS, MIXES, OPTION, OPTION_TAKES, PRESET, YCSB_FLAGS,
+};
 use crate::work;
 
 /// The text of `--help`.
@@ -28,6 +30,10 @@ pub(crate) fn text() -> String {
         let _never_fails = writeln!(text, "      {}: {}:\n        {flags}", mix.name, mix.doc);
     }
     for flag in MIX_FLAGS {
+        let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
+    }
+    text.push_str("\nflags of YCSB's workloads:\n");
+    for flag in YCSB_FLAGS {
         let _never_fails = writeln!(text, "  --{}=<{}>\n      {}", flag.name, flag.takes, flag.doc);
     }
     text.push_str(
@@ -77,7 +83,7 @@ mod tests {
     #[test]
     fn help_names_everything() {
         let text = super::text();
-        for flag in FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED) {
+        for flag in FLAGS.iter().chain(MIX_FLAGS).chain(YCSB_FLAGS).chain(MAPPED) {
             assert!(text.contains(&format!("--{}=", flag.name)), "{}", flag.name);
         }
         assert!(text.contains("readwhilewriting") && text.contains("--memtable_bytes="));

@@ -21,7 +21,7 @@
 //! | `report` | db_bench's line, JSON, distributions |
 //! | `meter`, `machine` | latencies; what the machine allows |
 //! | `flags`, `config` | the command line, from one table |
-//! | `mix`, `pace` | what mixgraph does; rates over time |
+//! | `mix`, `ycsb`, `pace` | what mixgraph and YCSB's workloads do; rates over time |
 //! | `data`, `scratch`, `clock`, `words` | keys and values; folders; processor time; text |
 //!
 //! # How figures are taken
@@ -65,6 +65,7 @@ mod tour;
 mod words;
 mod work;
 mod worker;
+mod ycsb;
 
 use std::fmt;
 

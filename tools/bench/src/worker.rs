@@ -229,13 +229,7 @@ impl<'a> Worker<'a> {
     /// Checks a value that was read under key `number`.
     #[inline]
     pub(crate) fn check(&self, number: u64, value: &[u8]) -> Result<(), String> {
-        if !self.config.fits(value.len()) {
-            return Err(format!(
-                "key {number}: a value of {} bytes, not {}; a store that was filled otherwise?",
-                value.len(),
-                self.config.value_size
-            ));
-        }
+        self.config.check_len(value).map_err(|error| format!("key {number}: {error}"))?;
         if self.config.verify && !self.source.tells(number, value) {
             return Err(format!(
                 "key {number}: the value is not one that was written under that key"

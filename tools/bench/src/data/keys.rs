@@ -9,6 +9,8 @@ pub enum Form {
     Number,
     /// Paths of a file tree: 40 to 120 bytes, with long prefixes in common.
     Path,
+    /// As YCSB makes them: `user`, then the number in digits, `0` before it up to the key size.
+    User,
 }
 
 /// Makes keys.
@@ -16,9 +18,12 @@ pub enum Form {
 pub struct Keys {
     /// How they look.
     pub form: Form,
-    /// Bytes of a key in number form.
+    /// Bytes of a key that is no path.
     pub size: usize,
 }
+
+/// What keys in user form begin with.
+const USER: &[u8] = b"user";
 
 /// Files per folder of a path key.
 const FOLDER: u64 = 48;
@@ -65,13 +70,14 @@ impl Keys {
                 key.resize(self.size, b'0');
             }
             Form::Path => write_path(number, key),
+            Form::User => write_user(number, self.size, key),
         }
     }
 
     /// Bytes of an average key.
     pub fn mean_len(&self, num: u64) -> f64 {
         match self.form {
-            Form::Number => self.size as f64,
+            Form::Number | Form::User => self.size as f64,
             Form::Path => {
                 let (mut key, sample) = (Vec::new(), num.clamp(1, 1000));
                 let lens = (0..sample).map(|i| {
@@ -82,6 +88,13 @@ impl Keys {
             }
         }
     }
+}
+
+fn write_user(number: u64, size: usize, key: &mut Vec<u8>) {
+    use std::io::Write;
+    let digits = size.saturating_sub(USER.len());
+    key.extend_from_slice(USER);
+    let _vectors_do_not_fail = write!(key, "{number:0digits$}");
 }
 
 /// A folder for every [`FOLDER`] numbers; folders that follow each other share most of their path.
@@ -131,6 +144,15 @@ mod tests {
         assert_eq!(key, b"\0\0\0\0\0\0\x01\x0200000000");
         Keys { form: Form::Number, size: 4 }.write(0x0102, &mut key);
         assert_eq!(key, b"\0\0\x01\x02");
+    }
+
+    #[test]
+    fn user_keys_are_those_of_ycsb() {
+        let mut key = Vec::new();
+        Keys { form: Form::User, size: 23 }.write(6_284_781_860_667_377_211, &mut key);
+        assert_eq!(key, b"user6284781860667377211");
+        Keys { form: Form::User, size: 23 }.write(42, &mut key);
+        assert_eq!(key, b"user0000000000000000042");
     }
 
     #[test]

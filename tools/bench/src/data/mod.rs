@@ -7,4 +7,5 @@ pub mod keys;
 pub(crate) mod models;
 pub mod order;
 pub(crate) mod values;
+pub(crate) mod ycsb;
 mod zipf;

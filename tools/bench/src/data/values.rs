@@ -81,21 +81,36 @@ impl Values<'_> {
     /// The next value, of `size` bytes, which the buffer has.
     #[inline]
     pub(crate) fn sized(&mut self, number: u64, size: usize) -> &[u8] {
-        let buffer = &self.source.buffer;
-        if self.at + size > buffer.len() {
+        if self.marking == Marking::Plain {
+            let place = self.take(size);
+            return &self.source.buffer[place..place + size];
+        }
+        let mut value = std::mem::take(&mut self.value);
+        value.clear();
+        self.append(number, size, &mut value);
+        self.value = value;
+        &self.value
+    }
+
+    /// Appends the next telling value, of `size` bytes, which the buffer has.
+    #[inline]
+    pub(crate) fn append(&mut self, number: u64, size: usize, out: &mut Vec<u8>) {
+        let (place, whole) = (self.take(size), out.len() + size);
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&(place as u32).to_le_bytes());
+        out.extend_from_slice(&self.source.buffer[place..place + size.saturating_sub(HEAD)]);
+        out.truncate(whole);
+    }
+
+    /// The place of the next `size` bytes of the buffer.
+    #[inline]
+    fn take(&mut self, size: usize) -> usize {
+        if self.at + size > self.source.buffer.len() {
             self.at = 0;
         }
         let place = self.at;
         self.at += size;
-        if self.marking == Marking::Plain {
-            return &buffer[place..place + size];
-        }
-        self.value.clear();
-        self.value.extend_from_slice(&number.to_le_bytes());
-        self.value.extend_from_slice(&(place as u32).to_le_bytes());
-        self.value.extend_from_slice(&buffer[place..place + size.saturating_sub(HEAD)]);
-        self.value.truncate(size);
-        &self.value
+        place
     }
 }
 

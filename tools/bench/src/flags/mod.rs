@@ -4,6 +4,7 @@ mod mix;
 mod rocksdb;
 mod table;
 mod unheeded;
+mod ycsb;
 
 use strandline::{OPTIONS, Options, WalSync};
 
@@ -14,13 +15,14 @@ pub(crate) use rocksdb::MAPPED;
 use table::{BOOLEAN, boolean};
 pub(crate) use table::{FLAGS, Flag, OPTION, OPTION_TAKES, PRESET};
 pub(crate) use unheeded::UNHEEDED;
+pub(crate) use ycsb::YCSB_FLAGS;
 
 /// Flags that have no meaning here.
 pub(crate) type Unknown = Vec<String>;
 
 /// The flags that are not options of the engine.
 pub(crate) fn all() -> impl Iterator<Item = &'static Flag> {
-    FLAGS.iter().chain(MIX_FLAGS).chain(MAPPED).chain(UNHEEDED)
+    FLAGS.iter().chain(MIX_FLAGS).chain(YCSB_FLAGS).chain(MAPPED).chain(UNHEEDED)
 }
 
 /// Parses `--flag=value`, `--flag value`, `-flag=value`, and `--flag` or `--noflag` where it takes true or
@@ -103,6 +105,9 @@ fn set_all(config: &mut Config) -> Result<(), String> {
     check_skew(config)?;
     check_rate(config)?;
     check_trace(config)?;
+    if config.runs_ycsb() {
+        ycsb::complete(config)?;
+    }
     if config.runs("mixgraph") {
         config.mix.check(config.num)?;
         if config.verify && config.mix.ratios.merge > 0.0 {
@@ -201,6 +206,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::config::Latency;
+    use crate::data::keys::Form;
 
     fn parsed(args: &[&str]) -> Result<(Config, Unknown), String> {
         parse(&args.iter().map(|arg| (*arg).to_string()).collect::<Vec<_>>())
@@ -366,6 +372,23 @@ mod tests {
         assert!(mix(&still[1..]).is_ok());
         let nothing = ["--benchmarks=mixgraph", "--mix_get_ratio=0"];
         assert!(mix(&nothing).is_err() && mix(&nothing[1..]).is_ok());
+    }
+
+    #[test]
+    fn records_of_ycsb_have_its_keys_and_lengths_unless_flags_say_others() {
+        let shape = |args: &[&str]| {
+            let args = [&["--benchmarks=ycsb-load,ycsb-a"], args].concat();
+            parsed(&args).map(|(config, _)| (config.key_form, config.key_size, config.value_size))
+        };
+        assert_eq!(shape(&[]), Ok((Form::User, 23, 1000)));
+        assert_eq!(shape(&["--ycsb_fields=4", "--ycsb_field_bytes=64"]), Ok((Form::User, 23, 256)));
+        let engine = ["--key_size=8", "--value_size=500"];
+        assert_eq!(shape(&engine), Ok((Form::Number, 8, 500)));
+        assert_eq!(shape(&["--key_size=32"]), Ok((Form::User, 32, 1000)));
+        assert!(shape(&["--key_size=4"]).expect_err("no hash").contains("raise it"));
+        assert!(shape(&["--keys=path"]).expect_err("no paths").contains("leave it out"));
+        let (config, _) = parsed(&["--benchmarks=fillseq", "--ycsb_fields=4"]).expect("flags");
+        assert_eq!((config.key_size, config.value_size), (16, 100), "of no benchmark of YCSB");
     }
 
     #[test]

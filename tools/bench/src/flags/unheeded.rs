@@ -1,4 +1,4 @@
-//! Flags of db_bench that are taken and change nothing: what each says is so here in any case, or is said by another option. A note
+//! Flags of db_bench and YCSB that are taken and change nothing: what each says is so here in any case, or is said by another option. A note
 //! tells that.
 
 use super::table::{BOOLEAN, Flag, boolean, number};
@@ -33,5 +33,11 @@ pub(crate) const UNHEEDED: &[Flag] = &[
         takes: "0; draw and zipf_exponent say how keys are skewed",
         doc: "Changes nothing: 0, all keys alike, is the default (draw).",
         set: |_, text| number(text).filter(|range| *range == 0.0).map(drop),
+    },
+    Flag {
+        name: "ycsb_read_all_fields",
+        takes: BOOLEAN,
+        doc: "Changes nothing: a record is one value, which is read whole.",
+        set: |_, text| boolean(text).map(drop),
     },
 ];

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::outcome::Outcome;
+use super::outcome::{OperationOutcome, Outcome, PERCENTILES};
 use crate::config::{Config, Latency};
 use crate::meter::SAMPLE;
 use crate::words::round;
@@ -43,8 +43,20 @@ pub(crate) fn object(config: &Config, outcome: &Outcome) -> Value {
         ("latency_of_every", json!(latency_of_every(config, outcome))),
     ];
     object.extend(fields.map(|(name, value)| (name.to_string(), value)));
+    if !outcome.operations.is_empty() {
+        let kinds = outcome.operations.iter().map(|kind| (kind.name.to_string(), operation(kind)));
+        object.insert("operations".into(), Value::Object(kinds.collect()));
+    }
     object.extend(outcome.extra.clone());
     Value::Object(object)
+}
+
+fn operation(kind: &OperationOutcome) -> Value {
+    let names = PERCENTILES.map(|(name, _)| name).into_iter().chain(["max_us"]);
+    let latencies = kind.latencies_us().map(|value| json!(value.map(|us| round(us, 3))));
+    let count = ("count", json!(kind.count));
+    let fields = std::iter::once(count).chain(names.zip(latencies));
+    Value::Object(fields.map(|(name, value)| (name.to_string(), value)).collect())
 }
 
 fn per_op(outcome: &Outcome, value: f64) -> f64 {

@@ -24,6 +24,23 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     )
 }
 
+/// A row for each kind of operations, with latencies in microseconds.
+pub(crate) fn operations(outcome: &Outcome) -> String {
+    let heads = ["p50", "p95", "p99", "p99.9", "max"].map(String::from);
+    let rows = outcome.operations.iter().map(|kind| {
+        let cells =
+            kind.latencies_us().map(|us| us.map_or_else(|| "-".into(), |us| format!("{us:.2}")));
+        operation_row(kind.name, &kind.count.to_string(), &cells)
+    });
+    let head = operation_row("microseconds", "operations", &heads);
+    std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+fn operation_row(name: &str, count: &str, cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
+    format!("  {name:<18}{count:>12}{cells}")
+}
+
 /// The line of a benchmark that did not run.
 pub(crate) fn skipped(name: &str, why: &str) -> String {
     format!("{name:<12} : skipped ({why})")
@@ -32,6 +49,22 @@ pub(crate) fn skipped(name: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::outcome::OperationOutcome;
+
+    #[test]
+    fn kinds_of_operations_have_a_row_each() {
+        let mut histogram =
+            hdrhistogram::Histogram::new_with_bounds(1, 1 << 30, 3).expect("a histogram");
+        (1..=1000).for_each(|ns| histogram.saturating_record(ns * 100));
+        let read = OperationOutcome { name: "read", count: 16_000, histogram: Some(histogram) };
+        let operations = vec![read, OperationOutcome::new("scan")];
+        let text = super::operations(&Outcome { operations, ..Outcome::default() });
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..3], ["microseconds", "operations", "p50"]);
+        assert_eq!(rows[1], ["read", "16000", "50.02", "95.04", "99.01", "100.03", "100.03"]);
+        assert_eq!(rows[2], ["scan", "0", "-", "-", "-", "-", "-"]);
+    }
 
     #[test]
     fn the_line_is_that_of_db_bench() {

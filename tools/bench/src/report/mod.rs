@@ -47,6 +47,9 @@ pub(crate) fn tell(config: &Config, outcome: &Outcome) -> Result<(), String> {
         return say(&json::object(config, outcome).to_string());
     }
     say(&line::line(outcome))?;
+    if !outcome.operations.is_empty() {
+        say(&line::operations(outcome))?;
+    }
     match &outcome.histogram {
         Some(histogram) if config.histogram => say(&distribution::table(histogram)),
         _ => Ok(()),

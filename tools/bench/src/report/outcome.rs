@@ -75,6 +75,8 @@ pub(crate) struct Outcome {
     pub durability: String,
     /// What the figures rest on: `measured`, or on what else.
     pub basis: String,
+    /// The kinds of operations, where each is told.
+    pub operations: Vec<OperationOutcome>,
     /// Further fields of the JSON form.
     pub extra: Map<String, Value>,
 }
@@ -117,18 +119,65 @@ impl Outcome {
 
     /// Microseconds that `percent` of the operations stay within.
     pub(crate) fn percentile_us(&self, percent: f64) -> Option<f64> {
-        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
-        Some(histogram.value_at_percentile(percent) as f64 / 1e3)
+        percentile_us(self.histogram.as_ref(), percent)
     }
 
     /// Microseconds of the longest operation that was timed.
     pub(crate) fn longest_us(&self) -> Option<f64> {
-        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
-        Some(histogram.max() as f64 / 1e3)
+        longest_us(self.histogram.as_ref())
     }
 
     /// Adds a field to the JSON form.
     pub(crate) fn note(&mut self, name: &str, value: impl Into<Value>) {
         self.extra.insert(name.into(), value.into());
     }
+}
+
+/// The operations of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct OperationOutcome {
+    pub name: &'static str,
+    pub count: u64,
+    /// Nanoseconds per operation.
+    pub histogram: Option<Histogram<u64>>,
+}
+
+/// Percentiles that are told of each kind of operations: what they are called in JSON, and what they are.
+pub(crate) const PERCENTILES: [(&str, f64); 4] =
+    [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("p999_us", 99.9)];
+
+impl OperationOutcome {
+    /// None yet.
+    pub(crate) fn new(name: &'static str) -> OperationOutcome {
+        OperationOutcome { name, count: 0, histogram: None }
+    }
+
+    /// Microseconds of each of [`PERCENTILES`], and of the longest operation that was timed.
+    pub(crate) fn latencies_us(&self) -> [Option<f64>; PERCENTILES.len() + 1] {
+        let histogram = self.histogram.as_ref();
+        let [p50, p95, p99, p999] =
+            PERCENTILES.map(|(_, percent)| percentile_us(histogram, percent));
+        [p50, p95, p99, p999, longest_us(histogram)]
+    }
+}
+
+/// Adds a part to what may be nothing yet.
+pub(crate) fn add_histogram(whole: &mut Option<Histogram<u64>>, part: Option<Histogram<u64>>) {
+    match (whole, part) {
+        (Some(whole), Some(part)) => {
+            // All have the same bounds, so that the parts fit.
+            let _fits = whole.add(&part);
+        }
+        (whole, part) => *whole = whole.take().or(part),
+    }
+}
+
+fn percentile_us(histogram: Option<&Histogram<u64>>, percent: f64) -> Option<f64> {
+    let histogram = histogram.filter(|histogram| !histogram.is_empty())?;
+    Some(histogram.value_at_percentile(percent) as f64 / 1e3)
+}
+
+fn longest_us(histogram: Option<&Histogram<u64>>) -> Option<f64> {
+    let histogram = histogram.filter(|histogram| !histogram.is_empty())?;
+    Some(histogram.max() as f64 / 1e3)
 }

@@ -16,6 +16,7 @@ mod puts;
 mod records;
 mod relsm;
 mod request;
+mod ycsb;
 
 use std::io::Write;
 
@@ -57,7 +58,7 @@ impl Basis {
 const SIZE_MIN: u64 = 1 << 20;
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 16] = [
+pub const EXPERIMENTS: [Experiment; 18] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -85,6 +86,13 @@ pub const EXPERIMENTS: [Experiment; 16] = [
         takes: &["size", "disk"],
         basis: Basis::Measured,
         run: level0::run,
+    },
+    Experiment {
+        name: "xengine-ycsb",
+        what: "YCSB's workloads with X-Engine's records in 16 keyspaces, on its way and on stock RocksDB's",
+        takes: &["size", "runs", "disk"],
+        basis: Basis::Measured,
+        run: ycsb::xengine,
     },
     Experiment {
         name: "intel-wal",
@@ -169,6 +177,13 @@ pub const EXPERIMENTS: [Experiment; 16] = [
         takes: &["size", "runs", "disk"],
         basis: Basis::Measured,
         run: relsm::sizes,
+    },
+    Experiment {
+        name: "relsm-ycsb",
+        what: "YCSB's workloads with records of 1 KiB, on Re-LSM's way and on stock RocksDB's",
+        takes: &["size", "runs", "disk"],
+        basis: Basis::Measured,
+        run: ycsb::relsm,
     },
 ];
 

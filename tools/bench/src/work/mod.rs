@@ -23,6 +23,7 @@ mod steps;
 mod stores;
 mod transaction;
 mod write;
+mod ycsb;
 
 use crate::bench::Bench;
 use crate::config;
@@ -145,6 +146,18 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         mixgraph::mixgraph,
         "get, put, seek, delete and merge in one loop, by models of services; see --mix",
     ),
+    benchmark(
+        "ycsb-load",
+        Fresh,
+        ycsb::load,
+        "insert num records of YCSB, which the next six need; threads share them out",
+    ),
+    benchmark("ycsb-a", AsIs, ycsb::a, "YCSB's workload A: 50 % reads, 50 % updates"),
+    benchmark("ycsb-b", AsIs, ycsb::b, "YCSB's workload B: 95 % reads, 5 % updates"),
+    benchmark("ycsb-c", AsIs, ycsb::c, "YCSB's workload C: reads"),
+    benchmark("ycsb-d", AsIs, ycsb::d, "YCSB's workload D: 95 % reads of the latest, 5 % inserts"),
+    benchmark("ycsb-e", AsIs, ycsb::e, "YCSB's workload E: 95 % short scans, 5 % inserts"),
+    benchmark("ycsb-f", AsIs, ycsb::f, "YCSB's workload F: 50 % reads, 50 % read-modify-writes"),
     benchmark(
         config::REPLAY,
         AsIs,

@@ -64,6 +64,7 @@ fn reproduce_lists_experiments_and_runs_them() {
         "xengine-memtable",
         "caches",
         "xengine-l0",
+        "xengine-ycsb",
         "intel-wal",
         "intel-paths",
         "intel-values",
@@ -76,6 +77,7 @@ fn reproduce_lists_experiments_and_runs_them() {
         "relsm-ladder",
         "relsm-values",
         "relsm-sizes",
+        "relsm-ycsb",
     ];
     assert_eq!(names, all, "{list}");
     store.run(&["reproduce", "nothing"]).failed(2, "nothing is no experiment");

@@ -21,3 +21,4 @@ mod store;
 mod traces;
 mod values;
 mod workloads;
+mod ycsb;
