@@ -10,6 +10,7 @@ use crate::data::rng::Rng;
 use crate::data::values::Marking;
 use crate::mix::Mix;
 use crate::pace::{Steps, Wave};
+use crate::tpcc::Scale;
 use crate::ycsb::{self, Ycsb};
 
 /// The benchmark that asks for what a trace has.
@@ -77,6 +78,8 @@ pub(crate) struct Config {
     pub transaction_sets: u16,
     /// Whether others must not write what a transaction has read.
     pub transaction_serializable: bool,
+    /// How large the tables of tpcc are.
+    pub tpcc: Scale,
     /// What part of its size a value compresses to.
     pub compression_ratio: f64,
     /// Whether each write is synced, if `--sync` says.
@@ -159,6 +162,7 @@ impl Default for Config {
             merge_keys: None,
             transaction_sets: 2,
             transaction_serializable: false,
+            tpcc: Scale::default(),
             compression_ratio: 0.5,
             sync: None,
             disable_wal: false,

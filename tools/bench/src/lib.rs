@@ -15,6 +15,7 @@
 //! | `tour`, `named`, `reproduce` | the tour; benchmarks by name; experiments of papers, behind a command of their own |
 //! | `advise` | sizes of caches for the reads of a trace, behind a command of its own |
 //! | `work`, `help` | the benchmarks by name; the text of `--help` |
+//! | `tpcc` | TPC-C over transactions |
 //! | `child` | processes that are there to be killed |
 //! | `bench`, `worker` | threads at work, counted |
 //! | `store`, `operators`, `events` | the store under test; what it merges with; its events, printed |
@@ -62,6 +63,7 @@ pub mod scratch;
 mod series;
 mod store;
 mod tour;
+mod tpcc;
 mod words;
 mod work;
 mod worker;

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::events::{EventForm, EventPrinter};
 use crate::operators;
 use crate::scratch::{MEMORY, Scratch};
+use crate::tpcc::TPCC;
 use crate::words::told;
 
 /// Files of a store, as the engine names them.
@@ -334,7 +335,8 @@ fn becomes_log(config: &Config) -> bool {
 fn pool_len(config: &Config) -> u64 {
     let fill =
         if config.benchmarks.iter().any(|name| name == "recovery") { config.fill_bytes } else { 0 };
-    (3 * config.raw_bytes().max(fill)).next_multiple_of(64 << 20).max(POOL_MIN)
+    let tables = if config.runs(TPCC) { config.tpcc.bytes() } else { 0 };
+    (3 * config.raw_bytes().max(fill).max(tables)).next_multiple_of(64 << 20).max(POOL_MIN)
 }
 
 fn with_remedy(error: String) -> String {

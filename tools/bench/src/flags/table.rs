@@ -348,6 +348,27 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.transaction_serializable, boolean(text)),
     },
     Flag {
+        name: "tpcc_warehouses",
+        takes: "count",
+        doc: "Warehouses of tpcc, 100 MB each or so; terminals are bound to them in turn [1].",
+        set: |config, text| put(&mut config.tpcc.warehouses, warehouses(text)),
+    },
+    Flag {
+        name: "warehouses",
+        takes: "count",
+        doc: "The same.",
+        set: |config, text| put(&mut config.tpcc.warehouses, warehouses(text)),
+    },
+    Flag {
+        name: "tpcc_scale",
+        takes: "1 to 100",
+        doc: "Items, customers and orders of each warehouse, in percent of the standard's; below 100 it is not TPC-C [100].",
+        set: |config, text| {
+            let percent = positive(text).filter(|percent| *percent <= 100);
+            put(&mut config.tpcc.percent, percent.map(|percent| percent as u32))
+        },
+    },
+    Flag {
         name: "optimistic_transaction_db",
         takes: BOOLEAN,
         doc: "As transactions are here: those that lose against another commit fail [true].",
@@ -390,6 +411,10 @@ fn share(text: &str) -> Option<f64> {
 
 pub(super) fn positive(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
+}
+
+fn warehouses(text: &str) -> Option<u32> {
+    positive(text).filter(|count| *count <= 100_000).map(|count| count as u32)
 }
 
 /// A count, or a negative number for none, as db_bench has it.

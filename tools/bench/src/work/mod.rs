@@ -26,7 +26,7 @@ mod write;
 mod ycsb;
 
 use crate::bench::Bench;
-use crate::config;
+use crate::{config, tpcc};
 use done::Done;
 
 /// A benchmark.
@@ -110,6 +110,18 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         AsIs,
         transaction::randomtransaction,
         "add a number to a random key of each of transaction_sets sets, in a transaction; the sums are compared",
+    ),
+    benchmark(
+        tpcc::TPCC,
+        AsIs,
+        tpcc::tpcc,
+        "TPC-C, not audited: orders of tpcc_warehouses warehouses in five kinds of transactions; loads tables where there are none",
+    ),
+    benchmark(
+        "tpcc-check",
+        AsIs,
+        tpcc::tpcc_check,
+        "the twelve consistency conditions of TPC-C, on tables that tpcc left",
     ),
     benchmark("readrandom", AsIs, read::readrandom, "get random keys"),
     benchmark("readmissing", AsIs, read::readmissing, "get random keys that are not there"),
