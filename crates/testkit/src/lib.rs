@@ -17,7 +17,6 @@
 
 pub mod corpus;
 pub mod golden;
-pub mod history;
 mod model;
 mod op;
 mod transcript;
