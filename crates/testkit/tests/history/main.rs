@@ -1,0 +1,6 @@
+//! The checker of histories finds each anomaly from the level on that forbids it, and nothing in what correct stores do.
+
+mod lists;
+mod made;
+mod order;
+mod registers;
