@@ -4,3 +4,4 @@ mod lists;
 mod made;
 mod order;
 mod registers;
+mod small;
