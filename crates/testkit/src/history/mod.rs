@@ -48,6 +48,7 @@ mod graph;
 mod level;
 mod lists;
 mod order;
+mod plan;
 mod registers;
 mod report;
 
@@ -55,6 +56,7 @@ use std::fmt;
 use std::ops::Range;
 
 pub use level::{Kind, Level};
+pub use plan::{Holds, Plans, Skew, Step, Workload};
 pub use report::{Anomaly, Report};
 
 /// A key.

@@ -3,5 +3,7 @@
 mod lists;
 mod made;
 mod order;
+mod random;
 mod registers;
 mod small;
+mod store;
