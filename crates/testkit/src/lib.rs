@@ -1,6 +1,6 @@
 //! What tests of the engine share: a model store with all its versions, an alphabet of operations with
-//! generators for it, and values that say whose they are. Nothing here knows the engine; a test that
-//! drives one compares it with the [`Model`] step by step.
+//! generators for it, values that say whose they are, and a checker of what transactions saw ([`history`]). Nothing here
+//! knows the engine; a test that drives one compares it with the [`Model`] step by step.
 //!
 //! ```
 //! use testkit::{Change, Model, Value};
@@ -17,6 +17,7 @@
 
 pub mod corpus;
 pub mod golden;
+pub mod history;
 mod model;
 mod op;
 mod transcript;
