@@ -107,7 +107,8 @@ impl Snapshots {
         let visible = ring.visible();
         let mut stamps = vec![visible];
         stamps.extend(open.all.keys().rev().filter(|seq| **seq < visible));
-        let oldest_transaction = open.transactions.keys().next().map_or(visible, |oldest| visible.min(*oldest));
+        let oldest_transaction =
+            open.transactions.keys().next().map_or(visible, |oldest| visible.min(*oldest));
         Horizon { stamps, oldest_transaction }
     }
 }

@@ -245,7 +245,6 @@ impl IndexedBatch {
     pub(super) fn changes(&self, space: &Arc<KeyspaceState>) -> Option<&KeyspaceChanges> {
         self.index.get(&address(space))
     }
-
 }
 
 impl KeyspaceChanges {

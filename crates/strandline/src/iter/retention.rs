@@ -271,7 +271,8 @@ mod tests {
     fn deletions_go_where_nothing_is_left_to_hide() {
         let bottom = retention(&[100, 5], &[], Older::nothing());
         assert_eq!(kept(&bottom, "9d 4d 2p"), "");
-        let asked = Retention { horizon: bottom.horizon.clone().of_transaction(), ..bottom.clone() };
+        let asked =
+            Retention { horizon: bottom.horizon.clone().of_transaction(), ..bottom.clone() };
         assert_eq!(kept(&asked, "9d 4d 2p"), "9d", "a transaction looks for it");
         assert_eq!(kept(&bottom, "9d 6p 4p"), "9d 4p");
         assert_eq!(kept(&bottom, "9p 4d"), "9p");

@@ -245,8 +245,11 @@ fn store(now: &Properties) -> Vec<Figure> {
             .is(now.transactions.committed),
         counter("transaction_conflicts", "Transactions that lost against another commit.")
             .is(now.transactions.conflicts),
-        counter("transaction_looks", "Look-ups of what others wrote, before a transaction's number.")
-            .is(now.transactions.looks),
+        counter(
+            "transaction_looks",
+            "Look-ups of what others wrote, before a transaction's number.",
+        )
+        .is(now.transactions.looks),
         counter("transaction_holds", "Look-ups that kept other writers out.")
             .is(now.transactions.holds),
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")

@@ -543,7 +543,11 @@ fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
 }
 
 /// The bound that leaves less, seen going `direction`.
-pub(crate) fn tighter<'k>(a: Bound<&'k [u8]>, b: Bound<&'k [u8]>, direction: Direction) -> Bound<&'k [u8]> {
+pub(crate) fn tighter<'k>(
+    a: Bound<&'k [u8]>,
+    b: Bound<&'k [u8]>,
+    direction: Direction,
+) -> Bound<&'k [u8]> {
     let (x, y) = match (a, b) {
         (Bound::Unbounded, other) | (other, Bound::Unbounded) => return other,
         (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {

@@ -7,10 +7,10 @@ use art::Direction;
 use base::{ErrorKind, Result, Seq};
 
 use crate::engine::Engine;
-use crate::snapshot::Reader;
 use crate::hooks::UnmergedKey;
 use crate::keyspace::KeyspaceState;
 use crate::read::scan::Scan;
+use crate::snapshot::Reader;
 use crate::ttl::Expiry;
 
 /// Keys of a keyspace, as of now, whose operands its operator refuses. Without an operator none is looked for.

@@ -7,8 +7,8 @@ use base::{Result, Seq};
 
 use crate::engine::Engine;
 use crate::iter::source::{Source, StoreSource};
-use crate::keyspace::{KeyspaceState, Routes};
 use crate::keyspace::view::View;
+use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::ranges::Stretch;
@@ -149,7 +149,8 @@ impl Search<'_> {
 
     /// A range deletion that counts.
     fn among<'r>(&self, mut deletes: impl Iterator<Item = Stretch<'r>>) -> Option<Written> {
-        let counts = |delete: &Stretch<'_>| self.numbers.holds(delete.seq) && delete.meets(self.span);
+        let counts =
+            |delete: &Stretch<'_>| self.numbers.holds(delete.seq) && delete.meets(self.span);
         deletes.find(counts).map(|delete| self.deleted(delete))
     }
 

@@ -117,7 +117,8 @@ fn an_ingest_is_noted_wherever_its_keys_are() {
         let commits = |key: &&[u8; 9]| {
             let mut transaction = begin(&db, Isolation::Snapshot);
             transaction.put(space, key, "mine").expect("put");
-            db.ingest(space, std::slice::from_ref(&path), IngestOptions::default()).expect("ingest");
+            db.ingest(space, std::slice::from_ref(&path), IngestOptions::default())
+                .expect("ingest");
             transaction.commit().is_ok()
         };
         keys.iter().any(commits)

@@ -87,9 +87,8 @@ fn what_all_accounts_have_together_stays() {
         db.put(format!("account{no:02}"), 100_u64.to_be_bytes()).expect("put");
     }
     let ended = AtomicBool::new(false);
-    let sum = |db: &Db| -> u64 {
-        db.iter().map(|item| number(Some(&item.expect("an item").1))).sum()
-    };
+    let sum =
+        |db: &Db| -> u64 { db.iter().map(|item| number(Some(&item.expect("an item").1))).sum() };
     std::thread::scope(|scope| {
         let auditor = scope.spawn(|| {
             let mut audits = 0;

@@ -35,7 +35,8 @@ pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let value = context.form.argument("VALUE", &args.value)?;
     let db = context.write(args.store.if_missing())?;
     let keyspace = context.keyspace(&db)?;
-    let expected = args.expected.as_ref().map(|old| context.form.argument("--if", old)).transpose()?;
+    let expected =
+        args.expected.as_ref().map(|old| context.form.argument("--if", old)).transpose()?;
     if expected.is_some() || args.if_absent {
         let put = |transaction: &mut Transaction| transaction.put(&keyspace, &key, &value);
         if !write_if(&db, &keyspace, &key, expected.as_deref(), &args.durability, put)? {

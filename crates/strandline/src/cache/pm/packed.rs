@@ -48,7 +48,9 @@ mod tests {
                 (state >> 24) as u8
             })
             .collect();
-        for (bytes, is_packed) in [(&even[..], true), (&noise, false), (b"short", false), (b"", false)] {
+        for (bytes, is_packed) in
+            [(&even[..], true), (&noise, false), (b"short", false), (b"", false)]
+        {
             let packed = PackedBytes::of(bytes);
             assert_eq!(packed.unpacked_len != 0, is_packed);
             assert!(!is_packed || packed.bytes.len() < bytes.len() / 8);

@@ -270,9 +270,8 @@ impl<'t> TransactionIter<'t> {
             Direction::Backward => Ordering::Greater,
         };
         // The ends have met where one comes to a key that the other gave out.
-        let left = |key: &&[u8]| {
-            other.as_ref().is_none_or(|other| key.cmp(&&other.last[..]) == before)
-        };
+        let left =
+            |key: &&[u8]| other.as_ref().is_none_or(|other| key.cmp(&&other.last[..]) == before);
         let Some(key) = end.cursor.key().filter(left).map(Slice::new) else {
             self.ended = true;
             return None;

@@ -261,8 +261,7 @@ impl Deletes {
     /// others, which are for later.
     pub(crate) fn needed(&self, horizon: &Horizon) -> Ranges {
         let Some(history) = self.history.get() else { return Ranges::default() };
-        let stretches =
-            (0..self.count(horizon.newest())).map(|position| history.given(position));
+        let stretches = (0..self.count(horizon.newest())).map(|position| history.given(position));
         Ranges::needed(stretches, horizon)
     }
 
