@@ -99,8 +99,8 @@ fn load(bench: &mut Bench) -> Result<(), String> {
         Ok(())
     });
     bar.finish_and_clear();
-    schema::note_scale(&db, scale)?;
     let mut outcome = outcome?;
+    schema::note_scale(&db, scale)?;
     outcome.message = format!("({scale})");
     report::tell(&bench.config, &outcome)
 }
