@@ -18,8 +18,8 @@ use crate::words::told;
 
 /// Rows of a commit: few enough for those of a small store, whose zones are small.
 const COMMIT_ROWS: usize = 50;
-/// What each customer has paid.
-const PAID: i64 = 10_00;
+/// What each customer has paid, in cents.
+const PAID: i64 = 1000;
 
 /// What one thread makes at a time.
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ impl Loader<'_> {
             let row = Item {
                 image: chance.number(1..=10_000),
                 name: chance.text(14..=24),
-                price: chance.number(1_00..=100_00).into(),
+                price: chance.number(100..=10_000).into(),
                 data: chance.data(),
             };
             self.add(&self.schema.item, item_key(item), &row)?;
@@ -183,7 +183,7 @@ impl Loader<'_> {
             phone: chance.digits(16),
             since: now(),
             credit: if chance.percent(10) { Credit::Bad } else { Credit::Good },
-            credit_limit: 50_000_00,
+            credit_limit: 5_000_000,
             discount: chance.number(0..=5000),
             balance: -PAID,
             ytd_payment: PAID,
@@ -225,7 +225,7 @@ impl Loader<'_> {
                 supply_warehouse: id.district.warehouse,
                 delivered: is_delivered.then_some(entered),
                 quantity: 5,
-                amount: if is_delivered { 0 } else { chance.number(1..=9_999_99).into() },
+                amount: if is_delivered { 0 } else { chance.number(1..=999_999).into() },
                 district_info: chance.letters(),
             };
             self.add(&self.schema.order_line, id.line_key(line), &row)?;

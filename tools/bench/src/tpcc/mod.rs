@@ -61,7 +61,7 @@ pub(crate) fn tpcc(bench: &mut Bench) -> Result<Done, String> {
     outcome.note("rows_checked", rows);
     report::tell(&bench.config, &outcome)?;
     if !bench.config.json {
-        say(&figures.table())?;
+        say(figures.table().trim_end())?;
     }
     Ok(Done::Told)
 }
@@ -99,8 +99,8 @@ fn load(bench: &mut Bench) -> Result<(), String> {
         Ok(())
     });
     bar.finish_and_clear();
-    schema::note_scale(&db, scale)?;
     let mut outcome = outcome?;
+    schema::note_scale(&db, scale)?;
     outcome.message = format!("({scale})");
     report::tell(&bench.config, &outcome)
 }
@@ -121,4 +121,34 @@ fn same(there: Scale, asked: Scale) -> Result<(), String> {
 fn emptied(db: &Db) -> Result<Schema, String> {
     Schema::drop(db)?;
     Schema::open(db)
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline::{Options, PmSource};
+
+    use super::*;
+    use crate::data::order::Share;
+
+    #[test]
+    fn tables_that_are_not_whole_do_not_count_and_go() {
+        let options = Options::default().pm(PmSource::Heap).pm_size(64 << 20);
+        let db = Db::open("unused-for-heap", options).expect("a store");
+        let scale = Scale { percent: 1, ..Scale::default() };
+        let schema = Schema::open(&db).expect("tables");
+        let load = |schema: &Schema| {
+            let (share, bar) = (Share { no: 0, of: 2 }, indicatif::ProgressBar::hidden());
+            load::load(&db, schema, scale, 1, share, &bar).expect("half of the tables")
+        };
+        assert!(load(&schema).rows > 0);
+        assert_eq!(schema::scale_of(&db), Ok(None));
+        drop(schema);
+        let schema = emptied(&db).expect("empty tables");
+        let moment = db.snapshot();
+        assert!(schema.item.at(&moment, []).next().is_none());
+        load(&schema);
+        schema::note_scale(&db, scale).expect("noted");
+        assert_eq!(schema::scale_of(&db), Ok(Some(scale)));
+        assert!(same(scale, scale).is_ok() && same(scale, Scale::default()).is_err());
+    }
 }

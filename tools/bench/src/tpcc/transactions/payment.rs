@@ -35,7 +35,7 @@ impl Payment {
             paid,
             customer_district,
             customer: CustomerChoice::draw(chance),
-            amount: chance.number(1_00..=5000_00).into(),
+            amount: chance.number(100..=500_000).into(),
         }
     }
 }
