@@ -34,7 +34,7 @@
 //!   included; on SSD they are those of tables and log. A store in DRAM has none in persistent memory. Processor time
 //!   is that of the whole process.
 //! - Values have the length that was asked for, or the run fails; with `--verify` they tell their key and are
-//!   compared whole.
+//!   compared whole. Those of YCSB's benchmarks always tell it.
 //!
 //! A program that offers [`run`] is started again as `PROGRAM bench --child-…` for the processes that are
 //! killed and for the one that cleans up; it passes those arguments on to [`run`] like any others.

@@ -67,7 +67,7 @@ const XENGINE: PaperSetting = PaperSetting {
     gains: ["-"; WORKLOADS.len()],
     paper: "\
 The paper (X-Engine, VLDB 2021, slides), measured there on Optane: 800 million records, 8 B keys and 500 B values in 16
-tables, 32 clients, half an hour; up to 3.8 times its baselines. Figures of single workloads are a chart without numbers.
+tables, 32 clients, half an hour; in all 3.8 times its baselines. Figures of single workloads are a chart without numbers.
 Its baselines sync their log with each write; classic here does not, so it is faster and keeps less.",
 };
 
@@ -103,7 +103,7 @@ fn compare(setting: &PaperSetting, request: &Request, out: &mut dyn Write) -> Re
     let PaperSetting { value_size, keyspaces, engines, .. } = setting;
     let [base, engine] = [0, 1].map(|at| engines[at].preset);
     let text = format!(
-        "YCSB's core workloads, {THREADS} threads, keys of {KEY} bytes, values of {value_size}, {keyspaces} keyspaces, {data} of data;\n\
+        "YCSB's core workloads, {THREADS} threads, keys of {KEY} bytes, values of {value_size}; keyspaces: {keyspaces}; {data} of data;\n\
          measured, medians of {runs} alternating runs. {pm} of persistent memory in {}; SSD is {}.\n\
          {base} has DRAM in its place, and a log on SSD, synced on demand. Latencies are microseconds.\n",
         request.pm_folder().display(),
