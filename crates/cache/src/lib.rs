@@ -22,6 +22,7 @@
 //! - `shard.rs`: values by key, their queues and groups, behind one lock.
 //! - `shelf.rs`: values by position, each behind a lock of its own.
 //! - `packed.rs`: small values, copied into pages.
+//! - `folded.rs`: a quick hash of numbers of groups.
 //! - `located.rs`: where values lie that this crate does not hold.
 //! - `chain.rs`: lists whose members have numbers.
 //! - `class.rs`: the two queues of each priority.

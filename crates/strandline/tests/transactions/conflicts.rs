@@ -61,8 +61,10 @@ const OTHERS: [(&str, Other); 7] = [
     }),
 ];
 
+type Move = fn(&Db);
+
 /// What moves versions about, after others have written.
-const MOVES: [(&str, fn(&Db)); 3] = [
+const MOVES: [(&str, Move); 3] = [
     ("nothing", |_| {}),
     ("flush", |db| db.flush().expect("flush")),
     ("compact", |db| db.compact().expect("compact")),
