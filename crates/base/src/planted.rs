@@ -241,6 +241,8 @@ bugs! {
     CertificateNotAskedAgain,
     /// A new memtable forgets the newest number of the one before.
     WriteHeadForgets,
+    /// Subranges that replace others forget the newest number of these.
+    CutForgetsNewest,
     /// A rollback to a savepoint leaves what was written since in the index of the batch.
     SavepointKept,
     /// A commit that is to be synced is acknowledged although an older one is not.

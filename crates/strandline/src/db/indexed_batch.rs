@@ -49,15 +49,15 @@ pub struct IndexedBatch {
 #[derive(Default)]
 pub(super) struct KeyspaceChanges {
     /// Of each key that was changed by itself, places in the batch, ascending.
-    keys: BTreeMap<Slice, Places>,
+    keys: BTreeMap<Slice, ChangePlaces>,
     /// Ranges that were deleted; each has its place, plus one, as its number.
     deletes: Deletes,
 }
 
-type Places = SmallVec<[u32; 2]>;
+type ChangePlaces = SmallVec<[u32; 2]>;
 
 /// A key, and places of its changes.
-pub(super) type ChangedKey<'b> = (&'b Slice, &'b Places);
+pub(super) type ChangedKey<'b> = (&'b Slice, &'b ChangePlaces);
 
 /// What a batch says of a key.
 #[derive(Debug, PartialEq, Eq)]

@@ -280,7 +280,9 @@ impl Engine {
             view.active().last_seq.store(last_seq, Relaxed);
         }
         let last_seq = old.iter().map(|each| each.write_head.last_seq()).max().unwrap_or_default();
-        routes.subranges[here].iter().for_each(|each| each.write_head.inherit(&pass, last_seq));
+        if !planted::is(Bug::CutForgetsNewest) {
+            routes.subranges[here].iter().for_each(|each| each.write_head.inherit(&pass, last_seq));
+        }
         let before = space.routes.swap(Arc::clone(routes));
         drop(pass);
         old.iter().for_each(|subrange| self.lifetime.usage.note_replaced(subrange));

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::Guard;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
-use pmem::{InFlight, Promise, Site, Submitted};
+use pmem::{InFlight, Site, Submitted};
 use smallvec::SmallVec;
 use sst::RangeDelete;
 
@@ -31,7 +31,7 @@ use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::acknowledge::Published;
 use crate::write::admission::Owed;
-use crate::write::condition::{Condition, Unconditional};
+use crate::write::condition::Condition;
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
 use crate::write::vacate::{Vacating, fill_vacancy};
 use crate::write::way::WriteWay;
@@ -76,74 +76,6 @@ pub(crate) struct Commit<'e, 'a> {
     /// How often it waited for a transaction that held a write head.
     held_waits: u32,
     way: WriteWay,
-}
-
-impl Engine {
-    /// Commits `ops` as one: W1 to W5, returning when the commit is visible. Tells the number of the last; of none, the
-    /// visible one.
-    #[inline]
-    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], way: WriteWay) -> Result<Seq> {
-        if ops.is_empty() {
-            self.check_writable("write")?;
-            let last_seq = self.sequence.ring.visible();
-            if way.promise == Some(Promise::Synced) {
-                let _call = self.call("write")?;
-                self.sync_wal()?;
-            }
-            return Ok(last_seq);
-        }
-        // Behind W5 no View is pinned, and the commit is perhaps still at the log: a close must not let others have it.
-        let _call = match self.media.region.is_private() {
-            true => Some(self.call("write")?),
-            false => None,
-        };
-        let mut commit = Commit::admit(self, Ops::Borrowed(ops), way)?;
-        while let Err(lack) = commit.reserve(&mut Unconditional) {
-            commit.mend(lack)?;
-        }
-        self.finish(commit)
-    }
-
-    /// As [`Engine::commit`], of at least one op, if `condition` holds at the commit's number.
-    ///
-    /// # Errors
-    /// Those of `condition` too. Nothing is written then.
-    pub(crate) fn commit_if<'a>(
-        &self,
-        ops: Vec<Op<'a>>,
-        way: WriteWay,
-        condition: &mut impl Condition,
-    ) -> Result<Seq> {
-        let _call = self.call("write")?;
-        let mut commit = Commit::admit(self, Ops::Owned(ops), way)?;
-        condition.route()?;
-        while let Err(lack) = commit.reserve(condition) {
-            match lack {
-                Lack::Look => condition.look()?,
-                Lack::View => {
-                    commit.mend(lack)?;
-                    condition.route()?;
-                }
-                _ => commit.mend(lack)?,
-            }
-        }
-        self.finish(commit)
-    }
-
-    /// W3 to W5 of a commit that has its number.
-    #[inline]
-    fn finish(&self, mut commit: Commit<'_, '_>) -> Result<Seq> {
-        let copied = commit.copy();
-        let submitted = commit.submit(copied);
-        commit.index()?;
-        let published = commit.publish(submitted);
-        self.await_visible(published).map(|()| published.last_seq)
-    }
-
-    /// Largest commit, in bytes of records, values in extents not counted.
-    pub(crate) fn commit_bytes_max(&self) -> u64 {
-        self.media.pool.geometry().zone_len() / 4
-    }
 }
 
 impl<'e, 'a> Commit<'e, 'a> {

@@ -4,6 +4,7 @@ pub(crate) mod acknowledge;
 mod admission;
 pub(crate) mod commit;
 pub(crate) mod condition;
+mod in_one;
 mod long_values;
 pub(crate) mod op;
 pub(crate) mod slowdown;

@@ -92,6 +92,32 @@ fn a_new_memtable_keeps_the_newest_number() {
     });
 }
 
+/// The subrange of a key that others wrote is cut, and nothing is written there since.
+#[test]
+fn subranges_that_replace_others_keep_the_newest_number() {
+    needs(Bug::CutForgetsNewest, || {
+        let (_dir, db) = open("cut-forgets");
+        let is_cut = |db: &Db| db.properties().keyspaces[0].subranges.len() > 1;
+        commits_beside(&db, |db| {
+            db.put("key", "other").expect("put");
+            for round in 0..20 {
+                for i in 0..2000 {
+                    db.put(format!("zzz{i:06}"), vec![round; 100]).expect("put");
+                    // Others are not to be written in what replaces it.
+                    if i % 50 == 0 && is_cut(db) {
+                        return;
+                    }
+                }
+                while !db.work(1000).expect("work").is_idle() {}
+                if is_cut(db) {
+                    return;
+                }
+            }
+            panic!("not cut");
+        })
+    });
+}
+
 /// Keys at both ends of a keyspace of several subranges.
 fn cut(name: &str) -> (TempDir, Db) {
     let (dir, db) = open(name);

@@ -102,14 +102,14 @@ fn run(bench: &mut Bench, workload: &CoreWorkload) -> Result<Done, String> {
 }
 
 /// What a thread does of a benchmark.
-type Part<'p> = dyn Fn(&mut Client<'_, '_>) -> Result<(), String> + Sync + 'p;
+type RecordPart<'p> = dyn Fn(&mut Client<'_, '_>) -> Result<(), String> + Sync + 'p;
 
 /// Lets each thread do its part, and gathers the figures of each kind of operation.
 fn measure(
     bench: &mut Bench,
     name: &str,
     table: &UserTable,
-    part: &Part<'_>,
+    part: &RecordPart<'_>,
 ) -> Result<Outcome, String> {
     let crew = Crew { threads: bench.config.threads, aside: None };
     let all =

@@ -8,7 +8,7 @@ use strandline::Transaction;
 
 use crate::cmd::condition::write_if;
 use crate::context::{Context, CreateArg, DurabilityArg};
-use crate::failure::{NEGATIVE, OK, Outcome};
+use crate::failure::{Failure, NEGATIVE, OK, Outcome};
 use crate::human;
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct PutArgs {
     #[arg(long = "if", value_name = "OLD", allow_hyphen_values = true)]
     expected: Option<OsString>,
     /// Write only if the key is not there; else nothing is written, and the exit code is 1
-    #[arg(long, conflicts_with = "expected")]
+    #[arg(long)]
     if_absent: bool,
     #[command(flatten)]
     durability: DurabilityArg,
@@ -35,6 +35,10 @@ pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let value = context.form.argument("VALUE", &args.value)?;
     let db = context.write(args.store.if_missing())?;
     let keyspace = context.keyspace(&db)?;
+    if args.expected.is_some() && args.if_absent {
+        let text = "--if and --if-absent contradict each other; choose one";
+        return Err(Failure::Usage(text.into()));
+    }
     let expected =
         args.expected.as_ref().map(|old| context.form.argument("--if", old)).transpose()?;
     if expected.is_some() || args.if_absent {

@@ -39,7 +39,7 @@ fn a_write_may_depend_on_the_value() {
     assert_eq!((json.code, json.json()), (1, serde_json::json!({ "deleted": 0 })));
     store.run(&["del", "--if", "bob", "door"]).ok();
     assert_eq!(store.run(&["get", "door"]).code, 1);
-    put(&["--if", "a", "--if-absent", "door", "b"]).failed(2, "cannot be used with");
+    put(&["--if", "a", "--if-absent", "door", "b"]).failed(2, "choose one");
 }
 
 #[test]

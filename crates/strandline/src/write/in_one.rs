@@ -1,0 +1,79 @@
+//! A commit in one call: W1 to W5.
+
+use base::{Result, Seq};
+use pmem::Promise;
+
+use crate::engine::Engine;
+use crate::keyspace::write_head::Lack;
+use crate::write::commit::Commit;
+use crate::write::condition::{Condition, Unconditional};
+use crate::write::op::{Op, Ops};
+use crate::write::way::WriteWay;
+
+impl Engine {
+    /// Commits `ops` as one: W1 to W5, returning when the commit is visible. Tells the number of the last; of none, the
+    /// visible one.
+    #[inline]
+    pub(crate) fn commit<'a>(&self, ops: &'a mut [Op<'a>], way: WriteWay) -> Result<Seq> {
+        if ops.is_empty() {
+            self.check_writable("write")?;
+            let last_seq = self.sequence.ring.visible();
+            if way.promise == Some(Promise::Synced) {
+                let _call = self.call("write")?;
+                self.sync_wal()?;
+            }
+            return Ok(last_seq);
+        }
+        // Behind W5 no View is pinned, and the commit is perhaps still at the log: a close must not let others have it.
+        let _call = match self.media.region.is_private() {
+            true => Some(self.call("write")?),
+            false => None,
+        };
+        let mut commit = Commit::admit(self, Ops::Borrowed(ops), way)?;
+        while let Err(lack) = commit.reserve(&mut Unconditional) {
+            commit.mend(lack)?;
+        }
+        self.finish(commit)
+    }
+
+    /// As [`Engine::commit`], of at least one op, if `condition` holds at the commit's number.
+    ///
+    /// # Errors
+    /// Those of `condition` too. Nothing is written then.
+    pub(crate) fn commit_if<'a>(
+        &self,
+        ops: Vec<Op<'a>>,
+        way: WriteWay,
+        condition: &mut impl Condition,
+    ) -> Result<Seq> {
+        let _call = self.call("write")?;
+        let mut commit = Commit::admit(self, Ops::Owned(ops), way)?;
+        condition.route()?;
+        while let Err(lack) = commit.reserve(condition) {
+            match lack {
+                Lack::Look => condition.look()?,
+                Lack::View => {
+                    commit.mend(lack)?;
+                    condition.route()?;
+                }
+                _ => commit.mend(lack)?,
+            }
+        }
+        self.finish(commit)
+    }
+
+    /// W3 to W5 of a commit that has its number.
+    #[inline]
+    fn finish(&self, mut commit: Commit<'_, '_>) -> Result<Seq> {
+        let copied = commit.copy();
+        let submitted = commit.submit(copied);
+        commit.index()?;
+        let published = commit.publish(submitted);
+        self.await_visible(published).map(|()| published.last_seq)
+    }
+
+    /// Largest commit, in bytes of records, values in extents not counted.
+    pub(crate) fn commit_bytes_max(&self) -> u64 {
+        self.media.pool.geometry().zone_len() / 4
+    }
+}
