@@ -33,14 +33,14 @@ pub struct PutArgs {
 pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     let key = context.form.argument("KEY", &args.key)?;
     let value = context.form.argument("VALUE", &args.value)?;
-    let db = context.write(args.store.if_missing())?;
-    let keyspace = context.keyspace(&db)?;
     if args.expected.is_some() && args.if_absent {
         let text = "--if and --if-absent contradict each other; choose one";
         return Err(Failure::Usage(text.into()));
     }
     let expected =
         args.expected.as_ref().map(|old| context.form.argument("--if", old)).transpose()?;
+    let db = context.write(args.store.if_missing())?;
+    let keyspace = context.keyspace(&db)?;
     if expected.is_some() || args.if_absent {
         let put = |transaction: &mut Transaction| transaction.put(&keyspace, &key, &value);
         if !write_if(&db, &keyspace, &key, expected.as_deref(), &args.durability, put)? {
