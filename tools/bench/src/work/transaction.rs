@@ -24,7 +24,10 @@ pub(super) fn randomtransaction(bench: &mut Bench) -> Result<Done, String> {
     let mut outcome = bench.measure("randomtransaction", crew, &|worker| add(worker, &lost))?;
     let sums = sums(&keyspace(&bench.store.db()?)?, sets)?;
     if let Some(other) = sums.iter().find(|sum| **sum != sums[0]) {
-        return Err(format!("the sum of a set is {}, that of another {other}", sums[0]));
+        return Err(format!(
+            "the sum of a set is {}, that of another {other}; was the store filled with other --transaction_sets?",
+            sums[0]
+        ));
     }
     let (attempts, lost) = (outcome.ops, lost.into_inner());
     let share = round(100.0 * lost as f64 / attempts.max(1) as f64, 2);

@@ -29,8 +29,10 @@ pub fn run(context: &Context, args: &DelArgs) -> Outcome {
         let old = context.form.argument("--if", old)?;
         let delete = |transaction: &mut Transaction| transaction.delete(&keyspace, &key);
         if !write_if(&db, &keyspace, &key, Some(&old), &args.durability, delete)? {
-            context
-                .report("deleted nothing: the key has another value", &json!({ "deleted": 0 }))?;
+            context.report(
+                "deleted nothing: the key has not the value asked for",
+                &json!({ "deleted": 0 }),
+            )?;
             return Ok(NEGATIVE);
         }
     } else {

@@ -44,7 +44,8 @@ pub fn run(context: &Context, args: &PutArgs) -> Outcome {
     if expected.is_some() || args.if_absent {
         let put = |transaction: &mut Transaction| transaction.put(&keyspace, &key, &value);
         if !write_if(&db, &keyspace, &key, expected.as_deref(), &args.durability, put)? {
-            context.report("put nothing: the key has another value", &json!({ "put": 0 }))?;
+            context
+                .report("put nothing: the key has not the value asked for", &json!({ "put": 0 }))?;
             return Ok(NEGATIVE);
         }
     } else {

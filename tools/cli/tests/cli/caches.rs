@@ -40,7 +40,8 @@ fn what_is_cached_outlives_the_process() {
     assert!(hits > 3 * misses, "{again}");
     let zones = store.run(&["zone", "--json", "--db", &db]).ok().text();
     let cached = zones.matches("\"cache\"").count();
-    assert!(cached > 40, "{cached} zones");
+    // Values compress to half, and so do entries.
+    assert!(cached > 20, "{cached} zones");
     let pool = store.run(&["pool", "--db", &db]).ok().text();
     assert!(pool.contains(" cache, unclaimed"), "{pool}");
     store.run(&["check", "--db", &db]).ok();
