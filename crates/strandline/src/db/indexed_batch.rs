@@ -17,7 +17,7 @@ use crate::keyspace::KeyspaceState;
 use crate::memtable::deletes::Deletes;
 use crate::record::format::Kind;
 
-/// A [`Batch`] with an index: it can be read alone, and over what the store has. (RocksDB calls this a write batch with index.)
+/// A [`Batch`] with an index: its keys can be read over what the store has. (RocksDB calls this a write batch with index.)
 ///
 /// Its changes are committed with [`Db::write`](crate::Db::write) of [`IndexedBatch::batch`]. Nothing is checked against other
 /// writers then; that is what a [`Transaction`](crate::Transaction) does, which has such a batch inside.

@@ -125,7 +125,7 @@ impl Transaction {
     }
 
     /// As [`Transaction::get`]. If another commit writes the key before this one does, that is a conflict, whatever the isolation and
-    /// even if this transaction does not change the key.
+    /// even if this transaction changes other keys only.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -453,9 +453,10 @@ pub(super) fn transact<T>(
 ) -> Result<T> {
     loop {
         let mut transaction = Transaction::begin(handle, options.clone())?;
-        match body(&mut transaction).and_then(|result| transaction.commit().map(|_| result)) {
+        let result = body(&mut transaction)?;
+        match transaction.commit() {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
-            ended => return ended,
+            committed => return committed.map(|_| result),
         }
     }
 }

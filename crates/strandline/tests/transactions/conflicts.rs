@@ -206,7 +206,40 @@ fn a_scan_counts_as_far_as_it_came() {
         cursor.prev().expect("prev");
         assert_eq!(cursor.key(), Some(&b"b"[..]));
     };
+    let and_back: Scan = |transaction, space| {
+        let mut cursor = transaction.cursor(space, ..).expect("cursor");
+        cursor.seek("b").expect("seek");
+        cursor.next().expect("next");
+        cursor.next().expect("next");
+        cursor.prev().expect("prev");
+        assert_eq!(cursor.key(), Some(&b"d"[..]));
+    };
+    let and_forth: Scan = |transaction, space| {
+        let mut cursor = transaction.cursor(space, ..).expect("cursor");
+        cursor.seek_for_prev("g").expect("seek");
+        cursor.prev().expect("prev");
+        cursor.prev().expect("prev");
+        cursor.next().expect("next");
+        assert_eq!(cursor.key(), Some(&b"d"[..]));
+    };
+    let within: Scan = |transaction, space| {
+        let mut cursor = transaction.cursor(space, "d".."g").expect("cursor");
+        cursor.seek("a").expect("seek");
+        assert_eq!(cursor.key(), Some(&b"d"[..]));
+    };
     for (scan, written, is_conflict) in [
+        (and_back, "a", false),
+        (and_back, "b", true),
+        (and_back, "c", true),
+        (and_back, "f", true),
+        (and_back, "g", false),
+        (and_forth, "b", true),
+        (and_forth, "e", true),
+        (and_forth, "g", true),
+        (and_forth, "h", false),
+        (within, "c", false),
+        (within, "d", true),
+        (within, "e", false),
         (forward, "a", true),
         (forward, "c", true),
         (forward, "d", true),

@@ -8,9 +8,10 @@ use art::Direction;
 use base::Result;
 
 use super::Transaction;
-use crate::db::overlay::Overlay;
+use crate::db::overlay::{Overlay, as_slice};
 use crate::db::range::KeyRange;
 use crate::db::{Keyspace, Slice};
+use crate::read::scan::tighter;
 use crate::span::Span;
 
 /// A position among the keys that a transaction sees: [`Transaction::cursor`]. It moves both ways, as [`Cursor`](crate::Cursor)
@@ -67,43 +68,52 @@ impl<'t> TransactionCursor<'t> {
 
     fn seek_to(&mut self, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         self.note_passed();
-        let near = |end: &Bound<Vec<u8>>| match from {
-            Bound::Unbounded => end.clone(),
-            bound => bound.map(<[u8]>::to_vec),
-        };
-        self.passed = self.transaction.counts_reads().then(|| match direction {
-            Direction::Forward => {
-                Passed { lower: near(&self.range.0), upper: self.range.1.clone() }
-            }
-            Direction::Backward => {
-                Passed { lower: self.range.0.clone(), upper: near(&self.range.1) }
-            }
-        });
-        self.overlay.seek(from, direction).map_err(|error| self.overlay.unread(error))?;
-        self.reach(direction);
-        Ok(())
+        let sought = self.overlay.seek(from, direction);
+        if self.transaction.counts_reads() {
+            let (lower, upper) = &self.range;
+            let near = match direction {
+                Direction::Forward => lower,
+                Direction::Backward => upper,
+            };
+            let near = tighter(from, as_slice(near), direction).map(<[u8]>::to_vec);
+            let reached = self.overlay.key().map(|key| Bound::Included(key.to_vec()));
+            self.passed = Some(match direction {
+                Direction::Forward => {
+                    Passed { lower: near, upper: reached.unwrap_or_else(|| upper.clone()) }
+                }
+                Direction::Backward => {
+                    Passed { lower: reached.unwrap_or_else(|| lower.clone()), upper: near }
+                }
+            });
+        }
+        sought.map_err(|error| self.overlay.unread(error))
     }
 
     fn step(&mut self, direction: Direction) -> Result<()> {
         if !self.valid() {
             return Ok(());
         }
-        self.overlay.step(direction).map_err(|error| self.overlay.unread(error))?;
-        self.reach(direction);
-        Ok(())
+        let stepped = self.overlay.step(direction);
+        self.widen(direction);
+        stepped.map_err(|error| self.overlay.unread(error))
     }
 
-    /// It has passed everything up to the key that it stands on, or up to the end.
-    fn reach(&mut self, direction: Direction) {
+    /// It has passed the key that it stands on, or all up to the end. What it passed before stays passed when it turns back.
+    fn widen(&mut self, direction: Direction) {
         let Some(passed) = &mut self.passed else { return };
-        let (bound, end) = match direction {
-            Direction::Forward => (&mut passed.upper, &self.range.1),
-            Direction::Backward => (&mut passed.lower, &self.range.0),
+        let (bound, end, outside) = match direction {
+            Direction::Forward => (&mut passed.upper, &self.range.1, Ordering::Greater),
+            Direction::Backward => (&mut passed.lower, &self.range.0, Ordering::Less),
         };
-        *bound = match self.overlay.key() {
-            Some(key) => Bound::Included(key.to_vec()),
-            None => end.clone(),
-        };
+        match (self.overlay.key(), as_slice(bound)) {
+            (None, _) => *bound = end.clone(),
+            (Some(key), Bound::Included(last) | Bound::Excluded(last))
+                if key.cmp(last) == outside =>
+            {
+                *bound = Bound::Included(key.to_vec());
+            }
+            _ => {}
+        }
     }
 
     /// Positions on the first key not less than `key`.
