@@ -99,10 +99,6 @@ impl Condition for CoveredHeads<'_> {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn holds(&mut self, _pass: &SequencerGuard<'_>) -> Result<(), Lack> {
         if self.heads.iter().any(|head| head.is_closed()) { Err(Lack::View) } else { Ok(()) }
     }
@@ -218,11 +214,7 @@ impl Engine {
             }
         }
         let mut covered = CoveredHeads { space, descs, heads: Vec::new() };
-        covered.route()?;
-        while let Err(lack) = commit.reserve(&mut covered) {
-            commit.mend(lack)?;
-            covered.route()?;
-        }
+        commit.take_number(&mut covered)?;
         let copied = commit.copy();
         let submitted = commit.submit(copied);
         self.settle(submitted.needs())?;

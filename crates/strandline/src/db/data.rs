@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Error, ErrorKind, Result};
+use base::Result;
 
 use super::{Batch, Db, IntoRange, Iter, Keys, Keyspace, WriteOptions};
 use crate::keyspace::KeyspaceState;
@@ -165,13 +165,6 @@ impl Db {
         keyspace: &'k Keyspace,
         operation: &'static str,
     ) -> Result<&'k Arc<KeyspaceState>> {
-        if Arc::ptr_eq(&keyspace.handle.engine, &self.handle.engine) {
-            return Ok(&keyspace.space);
-        }
-        Err(Error::new(
-            ErrorKind::InvalidArgument,
-            operation,
-            format!("keyspace {} belongs to another store", keyspace.name()),
-        ))
+        keyspace.in_store(self.engine(), operation)
     }
 }

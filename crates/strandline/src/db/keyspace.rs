@@ -79,6 +79,19 @@ impl Keyspace {
         self.engine().set_options(&self.space, changed)
     }
 
+    /// Its inside, if it is a keyspace of this store.
+    pub(super) fn in_store(
+        &self,
+        engine: &Arc<Engine>,
+        operation: &'static str,
+    ) -> Result<&Arc<KeyspaceState>> {
+        if Arc::ptr_eq(&self.handle.engine, engine) {
+            return Ok(&self.space);
+        }
+        let text = format!("keyspace {} belongs to another store", self.name());
+        Err(Error::new(ErrorKind::InvalidArgument, operation, text))
+    }
+
     #[inline]
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.handle.engine

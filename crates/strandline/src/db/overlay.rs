@@ -10,7 +10,7 @@ use super::indexed_batch::{Base, ChangedKey, IndexedBatch, KeyspaceChanges, Own}
 use super::range::KeyRange;
 use super::{Batch, Keyspace};
 use crate::hooks;
-use crate::read::scan::{Scan, tighter};
+use crate::read::scan::{Scan, above, as_slice, below, tighter};
 use crate::ttl::Expiry;
 
 /// A position among the keys that a keyspace has with the changes of a batch.
@@ -178,30 +178,16 @@ impl<'b> Overlay<'b> {
 
     /// Finds the next changed key of the range from `from` on.
     fn seek_changed(&mut self, from: Bound<&[u8]>) {
-        let (lower, upper) = (as_slice(&self.range.0), as_slice(&self.range.1));
-        let (near, far) = match self.direction {
-            Direction::Forward => (lower, upper),
-            Direction::Backward => (upper, lower),
+        let (lower, upper) = &self.range;
+        let near = match self.direction {
+            Direction::Forward => lower,
+            Direction::Backward => upper,
         };
-        let from = tighter(from, near, self.direction);
+        let from = tighter(from, as_slice(near), self.direction);
         let next = self.changes.and_then(|changes| changes.next(from, self.direction));
-        let inside = match self.direction {
-            Direction::Forward => Ordering::Less,
-            Direction::Backward => Ordering::Greater,
-        };
-        self.changed = next.filter(|(key, _)| within(far, key, inside));
-    }
-}
-
-pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(|key| &key[..])
-}
-
-/// Whether `key` is on the side of `bound` that `inside` tells.
-fn within(bound: Bound<&[u8]>, key: &[u8], inside: Ordering) -> bool {
-    match bound {
-        Bound::Unbounded => true,
-        Bound::Included(end) => key == end || key.cmp(end) == inside,
-        Bound::Excluded(end) => key.cmp(end) == inside,
+        self.changed = next.filter(|(key, _)| match self.direction {
+            Direction::Forward => below(key, upper),
+            Direction::Backward => above(key, lower),
+        });
     }
 }

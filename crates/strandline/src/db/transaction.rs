@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use base::{Error, ErrorKind, Result, Seq};
+use base::{ErrorKind, Result, Seq};
 
 pub use cursor::{TransactionCursor, TransactionIter};
 pub use options::{Isolation, TransactionOptions};
@@ -27,6 +27,7 @@ use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
+use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
 ///
@@ -104,11 +105,7 @@ impl Transaction {
 
     /// The inside of a keyspace, if it is one of the transaction's store.
     fn own<'k>(&self, keyspace: &'k Keyspace) -> Result<&'k Arc<KeyspaceState>> {
-        if Arc::ptr_eq(&keyspace.handle.engine, self.engine()) {
-            return Ok(&keyspace.space);
-        }
-        let text = format!("keyspace {} belongs to another store", keyspace.name());
-        Err(Error::new(ErrorKind::InvalidArgument, "transaction", text))
+        keyspace.in_store(self.engine(), "transaction")
     }
 
     /// The value of `key`.
@@ -118,9 +115,7 @@ impl Transaction {
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.own(keyspace)?;
-        if self.counts_reads() {
-            self.note_key(keyspace, key);
-        }
+        self.note_read(keyspace, key);
         self.read(keyspace, key)
     }
 
@@ -157,9 +152,7 @@ impl Transaction {
         self.own(keyspace)?;
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(K::as_ref).collect();
-        if self.counts_reads() {
-            keys.iter().for_each(|key| self.note_key(keyspace, key));
-        }
+        keys.iter().for_each(|key| self.note_read(keyspace, key));
         // Those that it has not changed are looked up together.
         let unchanged = |key: &&[u8]| self.changes.own(keyspace, key) == Own::Nothing;
         let of_store: Vec<&[u8]> = keys.iter().copied().filter(unchanged).collect();
@@ -178,9 +171,7 @@ impl Transaction {
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.own(keyspace)?;
-        if self.counts_reads() {
-            self.note_key(keyspace, key);
-        }
+        self.note_read(keyspace, key);
         match self.changes.own(keyspace, key) {
             Own::Nothing => keyspace.contains_at(key, Some(self.moment.seq)),
             own => Ok(own != Own::Deleted),
@@ -296,10 +287,7 @@ impl Transaction {
         end: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (begin, end) = (begin.as_ref(), end.as_ref());
-        if begin > end {
-            let text = "a range that ends before it begins; exchange its ends";
-            return Err(Error::new(ErrorKind::InvalidArgument, "transaction", text));
-        }
+        check_range(begin, end, "transaction")?;
         self.change(keyspace, Kind::RangeDelete, begin, end)
     }
 
@@ -390,6 +378,13 @@ impl Transaction {
     /// No other may write `key`.
     fn note_key(&self, keyspace: &Keyspace, key: &[u8]) {
         self.read.borrow_mut().keys.push((Arc::clone(&keyspace.space), Slice::new(key)));
+    }
+
+    /// No other may write `key`, if reads count.
+    fn note_read(&self, keyspace: &Keyspace, key: &[u8]) {
+        if self.counts_reads() {
+            self.note_key(keyspace, key);
+        }
     }
 
     /// No other may write a key of `range`, if reads count.

@@ -86,7 +86,7 @@ enum ScanPosition {
     Table(usize),
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+pub(crate) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key),
         Bound::Excluded(key) => Bound::Excluded(key),
@@ -525,7 +525,7 @@ fn is_put(entry: &Entry) -> bool {
 }
 
 #[inline]
-fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
     match upper {
         Bound::Included(upper) => compare(key, upper).is_le(),
         Bound::Excluded(upper) => compare(key, upper).is_lt(),
@@ -534,7 +534,7 @@ fn below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
 }
 
 #[inline]
-fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
     match lower {
         Bound::Included(lower) => compare(key, lower).is_ge(),
         Bound::Excluded(lower) => compare(key, lower).is_gt(),

@@ -240,8 +240,6 @@ impl Condition for Certificate<'_> {
         self.note();
         Err(Lack::Look)
     }
-
-    fn taken(&mut self, _pass: &SequencerGuard<'_>, _last_seq: Seq) {}
 }
 
 impl Drop for Certificate<'_> {

@@ -5,44 +5,36 @@ use base::{Result, Seq};
 use crate::keyspace::write_head::Lack;
 use crate::ring::sequencer::SequencerGuard;
 
-/// A condition of a commit.
+/// A condition of a commit. Where nothing else is said it holds, and has nothing to do.
 pub(crate) trait Condition {
     /// Finds the write heads that it is about. They may be others when a View was replaced.
     ///
     /// # Errors
     /// `Closed` if one of its keyspaces was dropped.
-    fn route(&mut self) -> Result<()>;
+    fn route(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Looks outside the pass, after [`Lack::Look`].
     ///
     /// # Errors
     /// The condition does not hold any more; reading failed.
-    fn look(&mut self) -> Result<()>;
-
-    /// Whether the commit may take the next number, in W2's pass and before it takes anything.
-    fn holds(&mut self, pass: &SequencerGuard<'_>) -> Result<(), Lack>;
-
-    /// The commit takes the numbers up to `last_seq` in this pass.
-    fn taken(&mut self, pass: &SequencerGuard<'_>, last_seq: Seq);
-}
-
-/// Of a commit that only needs room.
-pub(crate) struct Unconditional;
-
-impl Condition for Unconditional {
-    fn route(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn look(&mut self) -> Result<()> {
         Ok(())
     }
 
+    /// Whether the commit may take the next number, in W2's pass and before it takes anything.
     #[inline]
     fn holds(&mut self, _pass: &SequencerGuard<'_>) -> Result<(), Lack> {
         Ok(())
     }
 
+    /// The commit takes the numbers up to `last_seq` in this pass.
     #[inline]
     fn taken(&mut self, _pass: &SequencerGuard<'_>, _last_seq: Seq) {}
 }
+
+/// Of a commit that only needs room.
+pub(crate) struct Unconditional;
+
+impl Condition for Unconditional {}

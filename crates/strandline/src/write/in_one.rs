@@ -29,11 +29,7 @@ impl Engine {
             true => Some(self.call("write")?),
             false => None,
         };
-        let mut commit = Commit::admit(self, Ops::Borrowed(ops), way)?;
-        while let Err(lack) = commit.reserve(&mut Unconditional) {
-            commit.mend(lack)?;
-        }
-        self.finish(commit)
+        self.commit_admitted(Commit::admit(self, Ops::Borrowed(ops), way)?, &mut Unconditional)
     }
 
     /// As [`Engine::commit`], of at least one op, if `condition` holds at the commit's number.
@@ -47,24 +43,17 @@ impl Engine {
         condition: &mut impl Condition,
     ) -> Result<Seq> {
         let _call = self.call("write")?;
-        let mut commit = Commit::admit(self, Ops::Owned(ops), way)?;
-        condition.route()?;
-        while let Err(lack) = commit.reserve(condition) {
-            match lack {
-                Lack::Look => condition.look()?,
-                Lack::View => {
-                    commit.mend(lack)?;
-                    condition.route()?;
-                }
-                _ => commit.mend(lack)?,
-            }
-        }
-        self.finish(commit)
+        self.commit_admitted(Commit::admit(self, Ops::Owned(ops), way)?, condition)
     }
 
-    /// W3 to W5 of a commit that has its number.
+    /// W2 to W5.
     #[inline]
-    fn finish(&self, mut commit: Commit<'_, '_>) -> Result<Seq> {
+    fn commit_admitted(
+        &self,
+        mut commit: Commit<'_, '_>,
+        condition: &mut impl Condition,
+    ) -> Result<Seq> {
+        commit.take_number(condition)?;
         let copied = commit.copy();
         let submitted = commit.submit(copied);
         commit.index()?;
@@ -75,5 +64,27 @@ impl Engine {
     /// Largest commit, in bytes of records, values in extents not counted.
     pub(crate) fn commit_bytes_max(&self) -> u64 {
         self.media.pool.geometry().zone_len() / 4
+    }
+}
+
+impl Commit<'_, '_> {
+    /// W2 as often as it takes: mends what is lacking, and looks where `condition` asks for that.
+    ///
+    /// # Errors
+    /// Those of what is lacking, and of `condition`.
+    #[inline]
+    pub(crate) fn take_number(&mut self, condition: &mut impl Condition) -> Result<()> {
+        condition.route()?;
+        while let Err(lack) = self.reserve(condition) {
+            match lack {
+                Lack::Look => condition.look()?,
+                Lack::View => {
+                    self.mend(lack)?;
+                    condition.route()?;
+                }
+                _ => self.mend(lack)?,
+            }
+        }
+        Ok(())
     }
 }

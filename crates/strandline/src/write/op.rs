@@ -181,9 +181,8 @@ pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
         let text = format!("a range end of {} bytes; at most {KEY_BYTES_MAX}", op.value.len());
         return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
     }
-    if op.kind == Kind::RangeDelete && op.key > op.value {
-        let text = "a range that ends before it begins; exchange its ends";
-        return Err(Error::new(ErrorKind::InvalidArgument, "write", text));
+    if op.kind == Kind::RangeDelete {
+        check_range(op.key, op.value, "write")?;
     }
     if op.key.len() > KEY_BYTES_MAX || op.stored_value().len() > VALUE_BYTES_MAX {
         return Err(Error::new(
@@ -197,6 +196,15 @@ pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a range that ends before it begins.
+pub(crate) fn check_range(begin: &[u8], end: &[u8], operation: &'static str) -> Result<()> {
+    if begin <= end {
+        return Ok(());
+    }
+    let text = "a range that ends before it begins; exchange its ends";
+    Err(Error::new(ErrorKind::InvalidArgument, operation, text))
 }
 
 #[cold]

@@ -36,18 +36,15 @@ impl<'b> PackedBytes<'b> {
 
 #[cfg(test)]
 mod tests {
+    use base::random::Rng;
+
     use super::*;
 
     #[test]
     fn bytes_come_back_and_those_that_save_nothing_are_left() {
         let even = vec![7; 4096];
-        let mut state = 1_u32;
-        let noise: Vec<u8> = (0..4096)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 24) as u8
-            })
-            .collect();
+        let mut rng = Rng::new(1);
+        let noise: Vec<u8> = (0..4096).map(|_| rng.below(256) as u8).collect();
         for (bytes, is_packed) in
             [(&even[..], true), (&noise, false), (b"short", false), (b"", false)]
         {

@@ -8,10 +8,10 @@ use art::Direction;
 use base::Result;
 
 use super::Transaction;
-use crate::db::overlay::{Overlay, as_slice};
+use crate::db::overlay::Overlay;
 use crate::db::range::KeyRange;
 use crate::db::{Keyspace, Slice};
-use crate::read::scan::tighter;
+use crate::read::scan::{as_slice, tighter};
 use crate::span::Span;
 
 /// A position among the keys that a transaction sees: [`Transaction::cursor`]. It moves both ways, as [`Cursor`](crate::Cursor)
