@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+pub mod locks;
 pub mod walk;

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Seq;
+use crate::{Deadlock, Seq};
 
 /// What a caller can do about an error; the names follow RocksDB's status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,13 @@ pub enum ErrorKind {
     /// Another commit wrote what a transaction relies on; nothing of the transaction is written. Begin it anew:
     /// [`Error::conflict`] says which key it was.
     Conflict,
+    /// Transactions wait for each other's locks, and this one was given up: [`Error::deadlock`] says who waited for whom. Its
+    /// locks are free. Begin it anew.
+    Deadlock,
+    /// A lock was not to be had in time; the message says who holds it. Nothing is written. Try again, or wait longer.
+    TimedOut,
+    /// A transaction lasted longer than it was given, and has lost its locks; nothing of it is written. Begin it anew.
+    Expired,
     /// The call's arguments are wrong; change them.
     InvalidArgument,
     /// A key, value, batch or name is over a documented limit; split it.
@@ -53,6 +60,9 @@ impl ErrorKind {
     pub const ALL: [ErrorKind; ErrorKind::Internal as usize + 1] = [
         ErrorKind::Busy,
         ErrorKind::Conflict,
+        ErrorKind::Deadlock,
+        ErrorKind::TimedOut,
+        ErrorKind::Expired,
         ErrorKind::InvalidArgument,
         ErrorKind::LimitExceeded,
         ErrorKind::NotSupported,
@@ -99,8 +109,15 @@ struct Inner {
     operation: &'static str,
     context: String,
     place: Option<ErrorPlace>,
-    conflict: Option<Box<Conflict>>,
+    lost: Option<Box<Lost>>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// What a transaction was lost to.
+#[derive(Clone)]
+enum Lost {
+    Conflict(Conflict),
+    Deadlock(Deadlock),
 }
 
 /// Where stored bytes are that fail their checks.
@@ -131,7 +148,7 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, operation: &'static str, context: impl Into<String>) -> Self {
         let context = context.into();
-        let inner = Inner { kind, operation, context, place: None, conflict: None, source: None };
+        let inner = Inner { kind, operation, context, place: None, lost: None, source: None };
         Self { inner: Box::new(inner) }
     }
 
@@ -160,7 +177,16 @@ impl Error {
             key.escape_ascii()
         );
         let mut error = Self::new(ErrorKind::Conflict, operation, text);
-        error.inner.conflict = Some(Box::new(conflict));
+        error.inner.lost = Some(Box::new(Lost::Conflict(conflict)));
+        error
+    }
+
+    /// A transaction that was given up since others waited for it.
+    #[cold]
+    pub fn given_up(operation: &'static str, deadlock: Deadlock) -> Self {
+        let text = format!("of transactions, {deadlock}; begin it anew");
+        let mut error = Self::new(ErrorKind::Deadlock, operation, text);
+        error.inner.lost = Some(Box::new(Lost::Deadlock(deadlock)));
         error
     }
 
@@ -193,7 +219,18 @@ impl Error {
 
     /// What a transaction lost against, if that is the error.
     pub fn conflict(&self) -> Option<&Conflict> {
-        self.inner.conflict.as_deref()
+        match self.inner.lost.as_deref() {
+            Some(Lost::Conflict(conflict)) => Some(conflict),
+            _ => None,
+        }
+    }
+
+    /// Who waited for whom when the transaction was given up, if that is the error.
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        match self.inner.lost.as_deref() {
+            Some(Lost::Deadlock(deadlock)) => Some(deadlock),
+            _ => None,
+        }
     }
 
     /// Where, why, and the remedy.
@@ -224,6 +261,8 @@ impl From<Error> for std::io::Error {
         use std::io::ErrorKind as Io;
         let kind = match error.kind() {
             ErrorKind::Busy | ErrorKind::Conflict => Io::ResourceBusy,
+            ErrorKind::Deadlock => Io::Deadlock,
+            ErrorKind::TimedOut | ErrorKind::Expired => Io::TimedOut,
             ErrorKind::InvalidArgument => Io::InvalidInput,
             ErrorKind::LimitExceeded => Io::FileTooLarge,
             ErrorKind::NotSupported => Io::Unsupported,

@@ -9,12 +9,14 @@ pub mod checksum;
 pub mod codec;
 pub mod error;
 pub mod limits;
+pub mod lock;
 pub mod planted;
 pub mod pm_offset;
 pub mod random;
 pub mod seq;
 
 pub use error::{Conflict, Error, ErrorKind, ErrorPlace, Result};
+pub use lock::{Deadlock, LockMode, LockTarget, LockWait};
 pub use pm_offset::PmOffset;
 pub use seq::{AtomicSeq, Seq};
 

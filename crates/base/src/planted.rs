@@ -243,6 +243,14 @@ bugs! {
     WriteHeadForgets,
     /// Subranges that replace others forget the newest number of these.
     CutForgetsNewest,
+    /// Subranges that replace others forget that keys are locked there.
+    CutForgetsLocks,
+    /// A write outside transactions passes where its key is locked.
+    PutPassesLocks,
+    /// An ingest passes where keys of its tables are locked.
+    IngestPassesLocks,
+    /// Who is given a lock does not wait until what was written before is visible.
+    LockLooksEarly,
     /// A rollback to a savepoint leaves what was written since in the index of the batch.
     SavepointKept,
     /// A commit that is to be synced is acknowledged although an older one is not.

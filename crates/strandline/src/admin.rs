@@ -227,7 +227,7 @@ impl Engine {
         let routes = Arc::new(Routes::new(dropped.iter().map(again).collect()));
         let pass = self.sequence.sequencer.enter_to_switch();
         for (fresh, old) in routes.subranges.iter().zip(dropped) {
-            fresh.write_head.inherit(&pass, old.write_head.last_seq());
+            fresh.write_head.follow(&pass, &old.write_head);
         }
         let before = space.routes.swap(Arc::clone(&routes));
         drop(pass);

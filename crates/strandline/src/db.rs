@@ -39,7 +39,7 @@ pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use transaction::{
-    Isolation, Transaction, TransactionCursor, TransactionIter, TransactionOptions,
+    Isolation, Transaction, TransactionCursor, TransactionIter, TransactionMode, TransactionOptions,
 };
 pub use write_options::{WriteDurability, WriteOptions};
 

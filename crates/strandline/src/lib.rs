@@ -94,7 +94,10 @@ pub use backup::rocksdb::import::{
     ImportedKeyspace, RocksdbImport, RocksdbImportOptions, import_rocksdb,
 };
 pub use backup::rocksdb::plain::Rewritten;
-pub use base::{Conflict, Error, ErrorKind, ErrorPlace, PmOffset, Result, Seq, limits};
+pub use base::{
+    Conflict, Deadlock, Error, ErrorKind, ErrorPlace, LockMode, LockTarget, LockWait, PmOffset,
+    Result, Seq, limits,
+};
 pub use cache::{CacheFigures, PmCacheFigures};
 pub use check::CheckReport;
 pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
@@ -102,7 +105,7 @@ pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IndexedBatch, IntoRange, Isolation, Iter, KeyBound, Keys, Keyspace,
     PinnedValue, ReadOptions, Slice, Snapshot, Transaction, TransactionCursor, TransactionIter,
-    TransactionOptions, WriteDurability, WriteOptions,
+    TransactionMode, TransactionOptions, WriteDurability, WriteOptions,
 };
 pub use engine::transactions::TransactionFigures;
 pub use hooks::events::{self, Event, Listener};
@@ -139,6 +142,9 @@ pub use repair::{LostRange, RepairReport, repair};
 pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
 pub use ssd::{DeviceFigures, SsdModel};
 pub use tracer::{TraceOptions, TraceSummary};
+pub use transaction::locks::status::{
+    LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus,
+};
 
 /// The examples of the front page, as tests.
 #[cfg(doctest)]

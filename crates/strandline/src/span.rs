@@ -20,6 +20,10 @@ impl Span {
         self.upper.as_deref()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.before().is_some_and(|upper| upper <= &self.lower[..])
+    }
+
     pub(crate) fn holds(&self, key: &[u8]) -> bool {
         key >= &self.lower[..] && self.before().is_none_or(|upper| key < upper)
     }
@@ -28,6 +32,18 @@ impl Span {
     pub(crate) fn tail(&self, key: Option<&[u8]>) -> Span {
         let lower = key.map_or(&self.lower[..], |key| key.max(&self.lower));
         Span { lower: lower.to_vec(), upper: self.upper.clone() }
+    }
+
+    /// The part that is also in `other`.
+    pub(crate) fn within(&self, other: &Span) -> Span {
+        let upper = match (self.before(), other.before()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Span {
+            lower: self.lower.as_slice().max(&other.lower).to_vec(),
+            upper: upper.map(<[u8]>::to_vec),
+        }
     }
 
     /// Whether any key within `bounds` may be in it.

@@ -27,9 +27,9 @@ JSON:
 
 Opening:
   No command makes a store unless it is told to: create, or --create.
-  get, scan, dump, export, stats, top, lsm, manifest, checkpoint, pool, zone, check, explain and keyspace list
+  get, scan, dump, export, stats, top, lsm, manifest, checkpoint, pool, locks, zone, check, explain and keyspace list
   open the store read-only: several of them may run at once, but not beside a writer. Of a store that another
-  process has open stats, top, lsm, pool and explain ask that process, if it has the option inspect: every command
+  process has open stats, top, lsm, pool, locks and explain ask that process, if it has the option inspect: every command
   has, and a program may.
   An open that takes more than a second shows its progress on a terminal. Elsewhere
   STRANDLINE_PROGRESS=SECONDS asks for a line each so many seconds.
@@ -87,6 +87,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("stats", &[Db, Engine]),
     ("top", &[Db, Engine]),
     ("pool", &[Db, Engine]),
+    ("locks", &[Db, Engine, Form]),
     ("lsm", &[Db, Engine, Form]),
     ("manifest", &[Db, Engine]),
     ("sst", &[Form]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strandline::{
-    Db, Error, ErrorKind, Explained, Inspector, PoolFigures, Properties, StoreFigures,
+    Db, Error, ErrorKind, Explained, Inspector, LockReport, PoolFigures, Properties, StoreFigures,
 };
 
 use crate::context::Context;
@@ -93,6 +93,13 @@ impl Look {
                 view: db.pool_view(),
             }),
             Look::Running(inspector) => Ok(inspector.pool()?),
+        }
+    }
+
+    pub fn locks(&self, max: usize) -> Result<LockReport, Failure> {
+        match self {
+            Look::Opened(db) => Ok(db.locks(max)),
+            Look::Running(inspector) => Ok(inspector.locks(max)?),
         }
     }
 

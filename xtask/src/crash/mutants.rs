@@ -37,7 +37,7 @@ pub enum Equivalent {
 /// transaction commits beside others; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space.
-const SHOWN_BY_TESTS: [Bug; 26] = [
+const SHOWN_BY_TESTS: [Bug; 30] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -63,6 +63,10 @@ const SHOWN_BY_TESTS: [Bug; 26] = [
     Bug::CertificateNotAskedAgain,
     Bug::WriteHeadForgets,
     Bug::CutForgetsNewest,
+    Bug::CutForgetsLocks,
+    Bug::PutPassesLocks,
+    Bug::IngestPassesLocks,
+    Bug::LockLooksEarly,
     Bug::SavepointKept,
 ];
 

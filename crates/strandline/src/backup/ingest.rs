@@ -22,7 +22,7 @@ use std::ops::Bound;
 use crate::compaction::manual::Depth;
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
-use crate::keyspace::write_head::{Lack, WriteHead};
+use crate::keyspace::write_head::{Lack, Permit, WriteHead};
 use crate::manifest::edit::{self, VersionEdit};
 use crate::memtable::{Memtable, is_skipped};
 use crate::options::settings::settings;
@@ -30,7 +30,8 @@ use crate::quantum::Worked;
 use crate::record::format::Kind;
 use crate::record::store::Leaf;
 use crate::ring::sequencer::SequencerGuard;
-use crate::span::{KeyBounds, OptionalBounds};
+use crate::span::{KeyBounds, OptionalBounds, Span};
+use crate::transaction::locks::table::{LockTable, OwnerId};
 use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
@@ -40,6 +41,7 @@ use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::tree::tiers::FileSite;
+use crate::write::among_locks::{InWay, range_in_way};
 use crate::write::commit::Commit;
 use crate::write::condition::Condition;
 use crate::write::op::{Op, Ops};
@@ -79,7 +81,7 @@ enum InTheWay {
 /// The write heads of all keys of tables: that the tables' number is given is noted at each, for transactions (I-TXN-3). No
 /// record of the ingest lies there.
 struct CoveredHeads<'i> {
-    space: &'i KeyspaceState,
+    space: &'i Arc<KeyspaceState>,
     descs: &'i [TableDesc],
     heads: Vec<Arc<WriteHead>>,
 }
@@ -99,12 +101,27 @@ impl Condition for CoveredHeads<'_> {
         Ok(())
     }
 
-    fn holds(&mut self, _pass: &SequencerGuard<'_>) -> Result<(), Lack> {
-        if self.heads.iter().any(|head| head.is_closed()) { Err(Lack::View) } else { Ok(()) }
+    fn holds(&mut self, _pass: &SequencerGuard<'_>, permit: Permit) -> Result<(), Lack> {
+        if self.heads.iter().any(|head| head.is_closed()) {
+            return Err(Lack::View);
+        }
+        let is_locked = self.heads.iter().any(|head| head.has_locks());
+        if is_locked && permit == Permit::ToBeAsked { Err(Lack::Locked) } else { Ok(()) }
+    }
+
+    fn in_way(&self, table: &mut LockTable, writer: OwnerId) -> Option<InWay> {
+        if planted::is(Bug::IngestPassesLocks) {
+            return None;
+        }
+        self.descs.iter().find_map(|desc| {
+            let upper = Some([&desc.largest[..], &[0]].concat());
+            let span = Span { lower: desc.smallest.to_vec(), upper };
+            range_in_way(self.space, span, table, writer)
+        })
     }
 
     fn taken(&mut self, pass: &SequencerGuard<'_>, last_seq: Seq) {
-        self.heads.iter().for_each(|head| head.inherit(pass, last_seq));
+        self.heads.iter().for_each(|head| head.note_seq(pass, last_seq));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
+use crate::span::Span;
+
 /// The two bounds of a range of keys.
 pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -33,6 +35,25 @@ pub(super) use sealed::Bounds;
 
 fn bytes(key: impl AsRef<[u8]>) -> Vec<u8> {
     key.as_ref().to_vec()
+}
+
+/// The keys of `range`.
+pub(super) fn spanned(range: KeyRange) -> Span {
+    let behind = |mut key: Vec<u8>| {
+        key.push(0);
+        key
+    };
+    let lower = match range.0 {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => behind(key),
+        Bound::Unbounded => Vec::new(),
+    };
+    let upper = match range.1 {
+        Bound::Included(key) => Some(behind(key)),
+        Bound::Excluded(key) => Some(key),
+        Bound::Unbounded => None,
+    };
+    Span { lower, upper }
 }
 
 impl IntoRange for RangeFull {}

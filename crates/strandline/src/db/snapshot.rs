@@ -49,8 +49,7 @@ impl Db {
     /// Takes a snapshot.
     pub fn snapshot(&self) -> Snapshot {
         let engine = self.engine();
-        let seq = engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Snapshot);
-        let moment = PinnedSeq { handle: Arc::clone(&self.handle), seq, reader: Reader::Snapshot };
+        let moment = PinnedSeq::take(&self.handle, Reader::Snapshot);
         let hold = engine.hold(HoldKind::Snapshot).ok();
         Snapshot { moment, default: self.default_keyspace().clone(), _hold: hold }
     }
@@ -107,6 +106,15 @@ impl Snapshot {
     /// All keys that the default keyspace had, in order; values are not copied.
     pub fn keys(&self) -> Keys {
         Keys::new(&self.default, Some(self), (..).bounds())
+    }
+}
+
+impl PinnedSeq {
+    /// What is visible now.
+    pub(super) fn take(handle: &Arc<Handle>, reader: Reader) -> PinnedSeq {
+        let sequence = &handle.engine.sequence;
+        let seq = sequence.snapshots.take(&sequence.ring, reader);
+        PinnedSeq { handle: Arc::clone(handle), seq, reader }
     }
 }
 

@@ -1,32 +1,36 @@
 //! Transactions.
 
 mod cursor;
+mod locking;
 mod options;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use base::{ErrorKind, Result, Seq};
+use base::{Conflict, Error, ErrorKind, LockMode, Result, Seq};
 
 pub use cursor::{TransactionCursor, TransactionIter};
-pub use options::{Isolation, TransactionOptions};
+use locking::{Age, Locking};
+pub use options::{Isolation, TransactionMode, TransactionOptions};
 
-use super::batch::Tracking;
+use super::batch::{BatchEntry, Tracking};
 use super::indexed_batch::{IndexedBatch, Own};
-use super::range::{KeyRange, prefixed};
+use super::range::{KeyRange, prefixed, spanned};
 use super::snapshot::PinnedSeq;
 use super::{Db, Handle, IntoRange, Keyspace, Slice};
 use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
+use crate::keyspace::write_head::Permit;
 use crate::open::close::StoreHold;
 use crate::record::format::Kind;
 use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
+use crate::transaction::locks::status::LockReport;
 use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
@@ -36,6 +40,10 @@ use crate::write::op::check_range;
 /// with [`Isolation::Snapshot`] the keys that it changes or has read [for update](Transaction::get_for_update), with
 /// [`Isolation::Serializable`] everything that it read, too. Nothing waits, and there are no locks: of two transactions that
 /// change a key, the first to commit wins. [`Db::transact`] begins anew after a conflict.
+///
+/// A [pessimistic](TransactionMode::Pessimistic) one locks keys when it changes them or reads them for update. Others wait for it then,
+/// and it fails where it stands ([`Deadlock`](ErrorKind::Deadlock), [`TimedOut`](ErrorKind::TimedOut), `Conflict`); what it has locked is
+/// its own until it ends.
 ///
 /// Dropped without a commit it is rolled back. It may be sent to other threads. Versions that it may read are kept until it
 /// ends, and the store cannot be closed before.
@@ -63,7 +71,9 @@ pub struct Transaction {
     read: RefCell<ReadSet>,
     options: TransactionOptions,
     // In this order: what lets others open the store goes last.
-    moment: PinnedSeq,
+    locking: Option<Locking>,
+    moment: OnceCell<PinnedSeq>,
+    handle: Arc<Handle>,
     _hold: StoreHold,
 }
 
@@ -76,22 +86,41 @@ struct ReadSet {
 }
 
 impl Transaction {
-    pub(super) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Result<Transaction> {
-        let engine = &handle.engine;
-        let hold = engine.hold(HoldKind::Transaction)?;
-        let seq = engine.sequence.snapshots.take(&engine.sequence.ring, Reader::Transaction);
-        Ok(Transaction {
+    fn begin(
+        handle: &Arc<Handle>,
+        options: TransactionOptions,
+        age: Option<Age>,
+    ) -> Result<Transaction> {
+        options.check()?;
+        let hold = handle.engine.hold(HoldKind::Transaction)?;
+        let transaction = Transaction {
             changes: IndexedBatch::new(),
             read: RefCell::default(),
+            locking: Locking::begin(handle, &options, age),
             options,
-            moment: PinnedSeq { handle: Arc::clone(handle), seq, reader: Reader::Transaction },
+            moment: OnceCell::new(),
+            handle: Arc::clone(handle),
             _hold: hold,
-        })
+        };
+        if transaction.locking.is_none() {
+            transaction.pinned();
+        }
+        Ok(transaction)
     }
 
-    /// The number at which it reads: of the newest commit that it sees.
+    /// The number at which it reads: of the newest commit that it sees. With [`Isolation::ReadCommitted`], of the newest that there is.
     pub fn seq(&self) -> Seq {
-        self.moment.seq
+        self.moment().unwrap_or_else(|| self.engine().sequence.ring.visible())
+    }
+
+    /// The moment at which it reads, which is kept readable; chosen now, if it was not before.
+    fn pinned(&self) -> &PinnedSeq {
+        self.moment.get_or_init(|| PinnedSeq::take(&self.handle, Reader::Transaction))
+    }
+
+    /// The moment at which all of it reads; `None` if each read has its own.
+    fn moment(&self) -> Option<Seq> {
+        (self.options.isolation != Isolation::ReadCommitted).then(|| self.pinned().seq)
     }
 
     /// The changes so far.
@@ -100,7 +129,7 @@ impl Transaction {
     }
 
     fn engine(&self) -> &Arc<Engine> {
-        &self.moment.handle.engine
+        &self.handle.engine
     }
 
     /// The inside of a keyspace, if it is one of the transaction's store.
@@ -119,25 +148,95 @@ impl Transaction {
         self.read(keyspace, key)
     }
 
-    /// As [`Transaction::get`]. If another commit writes the key before this one does, that is a conflict, whatever the isolation and
-    /// even if this transaction changes other keys only.
+    /// As [`Transaction::get`], of a key that no other commit is to write before this one does, whatever the isolation and even if this
+    /// transaction changes other keys only. A pessimistic transaction locks it first; of an optimistic one it is a conflict when
+    /// it commits.
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`]; of a pessimistic transaction those of [`Transaction::lock`].
     pub fn get_for_update(
         &mut self,
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        self.own(keyspace)?;
-        self.note_key(keyspace, key);
-        self.read(keyspace, key)
+        self.lock(keyspace, key.as_ref(), LockMode::Exclusive)?;
+        self.read(keyspace, key.as_ref())
+    }
+
+    /// As [`Transaction::get_for_update`], of a key that others may read so, too, but that none may write.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_share(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.lock(keyspace, key.as_ref(), LockMode::Shared)?;
+        self.read(keyspace, key.as_ref())
+    }
+
+    /// Keeps others from writing `key`, as [`Transaction::get_for_update`] does, without reading it. It need not have a value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another store's keyspace. Of a pessimistic transaction: `TimedOut` if others have the lock too long, and
+    /// the transaction may go on or try again; `Deadlock` if it was given up, and `Expired` if it lasted too long, without its locks;
+    /// `Conflict` if the key was written since the moment at which the transaction reads; `LimitExceeded` beyond `lock_memory`.
+    pub fn lock(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        mode: LockMode,
+    ) -> Result<()> {
+        let (key, space) = (key.as_ref(), self.own(keyspace)?);
+        match self.locking {
+            Some(_) => self.lock_key(space, key, mode),
+            None => {
+                self.note_key(keyspace, key);
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`Transaction::lock`], of all keys in `range`, those that have no value included.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock`].
+    pub fn lock_range(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl IntoRange,
+        mode: LockMode,
+    ) -> Result<()> {
+        let (space, span) = (self.own(keyspace)?, spanned(range.bounds()));
+        if span.is_empty() {
+            return Ok(());
+        }
+        match self.locking {
+            Some(_) => self.lock_span(space, span, mode),
+            None => {
+                self.note_span(keyspace, span);
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`Transaction::range`], of keys that no other commit is to write: [`Transaction::lock_range`] before it.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock`]; of items as [`Transaction::iter`].
+    pub fn range_for_update<'t>(
+        &'t mut self,
+        keyspace: &Keyspace,
+        range: impl IntoRange,
+    ) -> Result<TransactionIter<'t>> {
+        let range = range.bounds();
+        self.lock_range(keyspace, range.clone(), LockMode::Exclusive)?;
+        Ok(TransactionIter::new(self, keyspace, range))
     }
 
     fn read(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let moment = Some(self.moment.seq);
-        self.changes.over(keyspace, key, || keyspace.get_at(key, moment))
+        self.changes.over(keyspace, key, || keyspace.get_at(key, self.moment()))
     }
 
     /// The values of several keys, in their order.
@@ -156,7 +255,7 @@ impl Transaction {
         // Those that it has not changed are looked up together.
         let unchanged = |key: &&[u8]| self.changes.own(keyspace, key) == Own::Nothing;
         let of_store: Vec<&[u8]> = keys.iter().copied().filter(unchanged).collect();
-        let mut of_store = keyspace.multi_get_at(&of_store, Some(self.moment.seq))?.into_iter();
+        let mut of_store = keyspace.multi_get_at(&of_store, self.moment())?.into_iter();
         let value = |key: &&[u8]| match self.changes.own(keyspace, key) {
             Own::Nothing => Ok(of_store.next().flatten()),
             _ => self.read(keyspace, key),
@@ -173,7 +272,7 @@ impl Transaction {
         self.own(keyspace)?;
         self.note_read(keyspace, key);
         match self.changes.own(keyspace, key) {
-            Own::Nothing => keyspace.contains_at(key, Some(self.moment.seq)),
+            Own::Nothing => keyspace.contains_at(key, self.moment()),
             own => Ok(own != Own::Deleted),
         }
     }
@@ -226,7 +325,8 @@ impl Transaction {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` for another store's keyspace. Limits are checked by the commit.
+    /// `InvalidArgument` for another store's keyspace; of a pessimistic transaction those of [`Transaction::lock`]. Limits are checked by
+    /// the commit.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -236,7 +336,7 @@ impl Transaction {
         self.change(keyspace, Kind::Put, key.as_ref(), value.as_ref())
     }
 
-    /// As [`Transaction::put`]; that another commit writes the key is no conflict. If both do, this value stays.
+    /// As [`Transaction::put`]; that another commit has written the key is no conflict. If both do, this value stays.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -246,8 +346,8 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.own(keyspace)?;
         let (key, value) = (key.as_ref(), value.as_ref());
+        self.lock_untracked(self.own(keyspace)?, key)?;
         self.changes.change_as(keyspace, Kind::Put, key, value, Tracking::Untracked);
         Ok(())
     }
@@ -292,7 +392,15 @@ impl Transaction {
     }
 
     fn change(&mut self, keyspace: &Keyspace, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        self.own(keyspace)?;
+        let space = self.own(keyspace)?;
+        match kind {
+            Kind::RangeDelete if key == value => {}
+            Kind::RangeDelete => {
+                let span = Span { lower: key.to_vec(), upper: Some(value.to_vec()) };
+                self.lock_span(space, span, LockMode::Exclusive)?;
+            }
+            _ => self.lock_key(space, key, LockMode::Exclusive)?,
+        }
         self.changes.change_as(keyspace, kind, key, value, Tracking::Tracked);
         Ok(())
     }
@@ -302,7 +410,7 @@ impl Transaction {
         self.changes.set_savepoint();
     }
 
-    /// Takes back all changes since the last savepoint, which is gone then. What was read since counts as before.
+    /// Takes back all changes since the last savepoint, which is gone then. What was read since counts as before, and locks stay.
     ///
     /// # Errors
     /// `NotFound` if no savepoint is set; the transaction is as before.
@@ -322,17 +430,23 @@ impl Transaction {
     /// the transaction has read.
     ///
     /// # Errors
-    /// `Conflict` if another commit wrote what the transaction relies on ([`Error::conflict`] tells the key); those of
-    /// [`Db::write_with`]. Nothing is written then.
+    /// `Conflict` if another commit wrote what the transaction relies on ([`Error::conflict`] tells the key); `Deadlock` and `Expired`
+    /// of a pessimistic one that was given up before, or lasted too long; those of [`Db::write_with`]. Nothing is written then.
     pub fn commit(self) -> Result<Seq> {
+        if let Some(locking) = &self.locking {
+            self.engine().locks.open().commits(locking.owner)?;
+        }
         if self.changes.is_empty() {
             // It is valid where it has read.
-            return Ok(self.moment.seq);
+            return Ok(self.seq());
         }
         let ops = self.changes.batch().ops();
         let read = self.read.borrow();
         let mut certificate = self.certificate(&read);
-        let way = self.options.write.way();
+        let mut way = self.options.write.way();
+        if self.locking.is_some() {
+            way.permit = Permit::Given;
+        }
         let counts = &self.engine().transactions;
         let seq = self.engine().commit_if(ops, way, &mut certificate).inspect_err(|error| {
             let lost = u64::from(error.kind() == ErrorKind::Conflict);
@@ -348,14 +462,16 @@ impl Transaction {
         drop(self);
     }
 
-    /// What is to be checked: what was changed, and what was read that counts.
+    /// What is to be checked: what was changed, unless it is locked, and what was read that counts.
     fn certificate<'t>(&'t self, read: &'t ReadSet) -> Certificate<'t> {
         let batch = self.changes.batch();
         let mut keys: Vec<CheckedKey<'t>> = Vec::with_capacity(batch.len() + read.keys.len());
         keys.extend(read.keys.iter().map(|(space, key)| CheckedKey { space, key }));
         let of_read = read.ranges.iter().map(|(id, (space, read))| (*id, (space, read.clone())));
         let mut ranges: BTreeMap<u32, (&'t Arc<KeyspaceState>, KeyRanges)> = of_read.collect();
-        let tracked = batch.changes.iter().filter(|change| change.tracking == Tracking::Tracked);
+        let is_locked = self.locking.is_some();
+        let is_checked = |change: &&BatchEntry| !is_locked && change.tracking == Tracking::Tracked;
+        let tracked = batch.changes.iter().filter(is_checked);
         for change in tracked {
             let (space, key) = (&change.keyspace.space, batch.key(change));
             if change.kind == Kind::RangeDelete {
@@ -372,7 +488,7 @@ impl Transaction {
             ranges.map(move |span| CheckedRange { space, span })
         };
         let ranges = ranges.into_values().flat_map(of_space).collect();
-        Certificate::new(self.engine(), self.moment.seq, keys, ranges)
+        Certificate::new(self.engine(), self.seq(), keys, ranges)
     }
 
     /// No other may write `key`.
@@ -390,10 +506,15 @@ impl Transaction {
     /// No other may write a key of `range`, if reads count.
     fn note_range(&self, keyspace: &Keyspace, range: Span) {
         if self.counts_reads() {
-            let mut read = self.read.borrow_mut();
-            let fresh = || (Arc::clone(&keyspace.space), KeyRanges::default());
-            read.ranges.entry(keyspace.space.id).or_insert_with(fresh).1.add(range);
+            self.note_span(keyspace, range);
         }
+    }
+
+    /// No other may write a key of `range`.
+    fn note_span(&self, keyspace: &Keyspace, range: Span) {
+        let mut read = self.read.borrow_mut();
+        let fresh = || (Arc::clone(&keyspace.space), KeyRanges::default());
+        read.ranges.entry(keyspace.space.id).or_insert_with(fresh).1.add(range);
     }
 
     /// Whether others must not write what it has read.
@@ -406,13 +527,18 @@ impl Db {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `Closed`; `InvalidArgument` for options that do not go together.
     pub fn begin(&self, options: TransactionOptions) -> Result<Transaction> {
-        Transaction::begin(&self.handle, options)
+        Transaction::begin(&self.handle, options, None)
     }
 
-    /// Runs `body` in a transaction, and commits that. After a conflict it begins anew: `body` is called once more, until it
-    /// gets through. It changes nothing but the transaction, and gives its errors on.
+    /// The first `max` locks of transactions, and the latest deadlocks.
+    pub fn locks(&self, max: usize) -> LockReport {
+        self.engine().lock_report(max)
+    }
+
+    /// Runs `body` in a transaction, and commits that. After a conflict or a deadlock it begins anew: `body` is called once more, until
+    /// it gets through. It changes nothing but the transaction, and gives its errors on.
     ///
     /// ```
     /// # use strandline::{Db, Options, PmSource, TransactionOptions};
@@ -430,7 +556,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`, which ends the transaction without its changes, and of [`Transaction::commit`], but for `Conflict`.
+    /// Those of `body`, which ends the transaction without its changes, and of [`Transaction::commit`], but for `Conflict` and
+    /// `Deadlock` of the transaction.
     pub fn transact<T>(
         &self,
         options: TransactionOptions,
@@ -446,12 +573,23 @@ pub(super) fn transact<T>(
     options: TransactionOptions,
     mut body: impl FnMut(&mut Transaction) -> Result<T>,
 ) -> Result<T> {
+    let mut age = None;
     loop {
-        let mut transaction = Transaction::begin(handle, options.clone())?;
-        let result = body(&mut transaction)?;
+        let mut transaction = Transaction::begin(handle, options.clone(), age)?;
+        age = transaction.age();
+        let result = match body(&mut transaction) {
+            Err(_) if transaction.is_lost() => continue,
+            result => result?,
+        };
         match transaction.commit() {
-            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock) => {}
             committed => return committed.map(|_| result),
         }
     }
+}
+
+/// Another commit wrote `key` in a transaction's way.
+#[cold]
+fn lost(operation: &'static str, space: &KeyspaceState, key: Vec<u8>, seq: Seq) -> Error {
+    Error::lost(operation, Conflict { keyspace: space.name.clone(), key, seq })
 }

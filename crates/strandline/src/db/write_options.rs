@@ -68,7 +68,7 @@ impl WriteOptions {
             WriteDurability::Buffered => Some(Promise::Written),
             WriteDurability::Synced => Some(Promise::Synced),
         };
-        WriteWay { slowdown, promise }
+        WriteWay { slowdown, promise, ..WriteWay::default() }
     }
 }
 

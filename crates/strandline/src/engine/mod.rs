@@ -48,6 +48,7 @@ use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
 use crate::tracer::Tracer;
+use crate::transaction::locks::Locks;
 use crate::tree::memory::PmRooms;
 use crate::tree::names::FileName;
 use crate::tree::tables::Tables;
@@ -98,6 +99,7 @@ pub(crate) struct Engine {
     /// The order of commits, and what readers see of them.
     pub sequence: Sequence,
     pub keyspaces: Keyspaces,
+    pub locks: Locks,
     pub manifest: ManifestEditor,
     pub space: Space,
     /// Flushes, merges and compactions, and how writers wait for them.
@@ -140,6 +142,7 @@ impl Engine {
             hooks,
             sequence: Sequence::after(visible, durably),
             keyspaces,
+            locks: Locks::default(),
             manifest: ManifestEditor::new(manifest, &media, &poison),
             space: Space::new(
                 &media,

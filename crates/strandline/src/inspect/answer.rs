@@ -46,6 +46,10 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
             member(&mut out, "wear", &pool.wear());
             member(&mut out, "view", &pool.view().to_string());
         }
+        Question::Locks { max } => {
+            let max = usize::try_from(*max).unwrap_or(usize::MAX);
+            member(&mut out, "locks", &engine.lock_report(max));
+        }
         Question::Explain { keyspace, key } => {
             let space = engine.keyspaces.named(keyspace).ok_or_else(|| {
                 let text = format!("no keyspace {keyspace}; see `strandline keyspace list`");

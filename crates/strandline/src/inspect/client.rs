@@ -19,6 +19,7 @@ use crate::observe::properties::Properties;
 use crate::probe::Explained;
 use crate::recovery::recover::Report;
 use crate::socket::reach;
+use crate::transaction::locks::status::LockReport;
 
 /// Longest silence of the store, which may be busy with questions of others.
 const SILENCE: Duration = PATIENCE.saturating_mul(2);
@@ -131,6 +132,14 @@ impl Inspector {
             wear: answer::part(&answered, "wear")?,
             view: answer::part(&answered, "view")?,
         })
+    }
+
+    /// The first `max` locks of transactions, as [`Db::locks`](crate::Db::locks).
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`].
+    pub fn locks(&self, max: usize) -> Result<LockReport> {
+        answer::part(&self.ask(&Question::Locks { max: max as u64 })?, "locks")
     }
 
     /// Looks `key` up in a keyspace, as [`Keyspace::explain_get`](crate::Keyspace::explain_get) does.

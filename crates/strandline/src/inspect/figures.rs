@@ -1,8 +1,9 @@
 //! The fields of all figures that go over the socket.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
-use base::ErrorKind;
+use base::{Deadlock, ErrorKind, LockMode, LockTarget, LockWait};
 use pmem::{Durability, Field, JournalFigures, ModelFigures, Pages, StatsSnapshot};
 use pool::Wear;
 use serde_json::Value;
@@ -25,15 +26,24 @@ use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, KeyspaceTi
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
 use crate::tracer::TraceSummary;
+use crate::transaction::locks::status::{
+    LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus,
+};
 
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, persisted, pm_model, places, ssd_device, dram_bytes, dram,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, locks, persisted, pm_model, places, ssd_device, dram_bytes, dram,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
+    LockFigures { held, bytes, waits, wait_micros, timeouts, deadlocks, expired }
     TransactionFigures { open, committed, conflicts, looks, holds }
+    LockReport { locks, count, bytes, deadlocks }
+    LockStatus { keyspace, target, mode, holders, waiting }
+    LockOwner { number, kind }
+    Deadlock { at, cycle, victim }
+    LockWait { transaction, keyspace, target, mode, held_by }
     MemoryPlaces { memtables, block_cache }
     HeldBytes { dir, dram, volatile }
     DramUse { memtables, runs, building, writing, tables, blocks, records, pm_cache, cache_spare }
@@ -122,6 +132,46 @@ words!(Durability { None, ProcessCrash, Synced, PowerFailAdr, PowerFailEadr });
 words!(ChosenBy { Caller, Store, Option, Remains, Directory });
 words!(Compression { None, Snappy, Lz4, Zstd });
 words!(Placement { Benefit, Level });
+words!(LockMode { Shared, Exclusive });
+words!(LockOwnerKind { Transaction, Write });
+
+/// A range as its two ends, the second perhaps null; a key by itself.
+impl Wire for LockTarget {
+    fn put(&self, out: &mut Sink) {
+        match self {
+            LockTarget::Key(key) => key.put(out),
+            LockTarget::Range { lower, upper } => {
+                out.raw("{");
+                out.member("lower");
+                lower.put(out);
+                out.member("upper");
+                upper.put(out);
+                out.raw("}");
+            }
+        }
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        match value.get("lower") {
+            None => Vec::take(value).map(LockTarget::Key),
+            Some(lower) => Some(LockTarget::Range {
+                lower: Wire::take(lower)?,
+                upper: Wire::take(value.get("upper")?)?,
+            }),
+        }
+    }
+}
+
+/// Since the beginning of 1970.
+impl Wire for SystemTime {
+    fn put(&self, out: &mut Sink) {
+        self.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().put(out);
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        SystemTime::UNIX_EPOCH.checked_add(Duration::take(value)?)
+    }
+}
 
 /// As what it has of its own.
 impl Wire for KeyspacePlacement {

@@ -15,6 +15,8 @@ pub(super) enum Question {
     Lsm,
     /// Figures, and what the pool says of itself.
     Pool,
+    /// Locks of transactions.
+    Locks { max: u64 },
     /// The way of a look-up.
     Explain { keyspace: String, key: Vec<u8> },
     /// That an option changes.
@@ -28,6 +30,7 @@ impl Question {
             Question::Stats => "stats",
             Question::Lsm => "lsm",
             Question::Pool => "pool",
+            Question::Locks { .. } => "locks",
             Question::Explain { .. } => "explain",
             Question::SetOption { .. } => "set option",
         };
@@ -37,6 +40,10 @@ impl Question {
         VERSION.put(&mut out);
         out.member("ask");
         out.string(name);
+        if let Question::Locks { max } = self {
+            out.member("max");
+            max.put(&mut out);
+        }
         if let Question::Explain { keyspace, key } = self {
             out.member("keyspace");
             out.string(keyspace);
@@ -75,6 +82,11 @@ impl Question {
             Some("stats") => Ok(Question::Stats),
             Some("lsm") => Ok(Question::Lsm),
             Some("pool") => Ok(Question::Pool),
+            Some("locks") => {
+                let max = value.get("max").and_then(u64::take);
+                max.map(|max| Question::Locks { max })
+                    .ok_or_else(|| refused("locks needs max".into()))
+            }
             Some("explain") => {
                 let keyspace = value.get("keyspace").and_then(String::take);
                 let key = value.get("key").and_then(Vec::take);
@@ -92,7 +104,8 @@ impl Question {
                 Ok(Question::SetOption { name, text })
             }
             _ => {
-                let text = "there is no such question; ask stats, lsm, pool, explain or set option";
+                let text =
+                    "there is no such question; ask stats, lsm, pool, locks, explain or set option";
                 Err(refused(text.into()))
             }
         }
@@ -111,7 +124,8 @@ mod tests {
     fn questions_come_back() {
         let explain = Question::Explain { keyspace: "ä\"".into(), key: vec![0, 255, b'\n'] };
         let set = Question::SetOption { name: "index".into(), text: "\"ü\n".into() };
-        for question in [Question::Stats, Question::Lsm, Question::Pool, explain, set] {
+        let locks = Question::Locks { max: 7 };
+        for question in [Question::Stats, Question::Lsm, Question::Pool, locks, explain, set] {
             let line = question.line();
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");
             assert_eq!(Question::parse(line.as_bytes()).expect("parses"), question);

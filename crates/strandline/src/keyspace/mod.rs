@@ -13,6 +13,7 @@ pub(crate) mod write_head;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -30,6 +31,7 @@ use crate::keyspace::view::View;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, KeyspacePlacement};
+use crate::span::Span;
 use crate::tree::Tree;
 use crate::tree::tiers::TierSet;
 use crate::ttl::{Expiry, STAMP_LEN};
@@ -88,6 +90,12 @@ impl Routes {
     #[inline]
     pub(crate) fn of(&self, key: &[u8]) -> &Arc<Subrange> {
         &self.subranges[self.position(key)]
+    }
+
+    /// Positions of the subranges that have keys of `span`, which is not empty.
+    pub(crate) fn met_by(&self, span: &Span) -> RangeInclusive<usize> {
+        let last = span.before().map(|upper| self.last_below(upper));
+        self.position(&span.lower)..=last.unwrap_or(self.subranges.len() - 1)
     }
 
     /// Position of the subrange of the largest key below `key`.

@@ -37,7 +37,8 @@ struct Fill {
     end: AtomicU64,
     base_seq: AtomicSeq,
     bytes: AtomicU64,
-    /// Number of the View that writers must have pinned; [`HELD`] while a transaction keeps them out.
+    /// Number of the View that writers must have pinned, with [`LOCKED`] where keys are locked; [`HELD`] while a transaction
+    /// keeps them out.
     takes: AtomicU64,
     /// The newest number reserved here since the store was opened; 0 if none was. It never falls (I-TXN-1).
     last_seq: AtomicSeq,
@@ -45,6 +46,8 @@ struct Fill {
     /// The zone being filled, and the spare one, came out of the reserve for deletes.
     tail_reserved: AtomicBool,
     spare_reserved: AtomicBool,
+    /// Keys are locked here (I-LOCK-4).
+    locked: AtomicBool,
     spare_end: AtomicU64,
     spare_base_seq: AtomicSeq,
 }
@@ -78,6 +81,8 @@ pub(crate) enum Lack {
     Slot,
     /// A transaction holds a write head, and is about to take its number.
     Held,
+    /// Keys of the subrange are locked, perhaps the commit's.
+    Locked,
     /// What the commit depends on is to be looked at, outside the pass.
     Look,
 }
@@ -91,6 +96,17 @@ pub(crate) struct Lengths {
     pub narrow_max: u64,
     /// The commit only deletes: it may use what is kept for that.
     pub deletes: bool,
+    pub permit: Permit,
+}
+
+/// Whether a commit may pass where keys are locked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Permit {
+    /// Its keys may be locked by others.
+    #[default]
+    ToBeAsked,
+    /// It has their locks, or they are known to be free in this pass.
+    Given,
 }
 
 impl Lengths {
@@ -107,6 +123,8 @@ impl Lengths {
 const CLOSED: u64 = u64::MAX;
 /// What a write head takes that is held: no View has that number.
 const HELD: u64 = u64::MAX - 1;
+/// Added to the number of the View where keys are locked. Views are not that many.
+const LOCKED: u64 = 1 << 62;
 
 impl WriteHead {
     pub(crate) fn new(view_number: u64) -> WriteHead {
@@ -129,8 +147,10 @@ impl WriteHead {
     ) -> Result<SegmentRoom, Lack> {
         let fill = &*self.fill;
         let takes = fill.takes.load(Relaxed);
-        if takes != view_number {
-            return Err(if takes == HELD { Lack::Held } else { Lack::View });
+        if takes != view_number
+            && let Some(lack) = refusal(takes, view_number, lengths.permit)
+        {
+            return Err(lack);
         }
         let (tail, end) = (fill.tail.load(Relaxed), fill.end.load(Relaxed));
         let base_seq = fill.base_seq.load(Relaxed);
@@ -282,9 +302,48 @@ impl WriteHead {
         (bytes, if bytes > 0 { last_seq } else { Seq::ZERO })
     }
 
-    /// Notes that a number was reserved for keys that it has: by others that had them before, or for tables that are ingested.
-    pub(crate) fn inherit(&self, _pass: &SequencerGuard<'_>, last_seq: Seq) {
+    /// Notes that a number was reserved for keys that it has, without a record here: of tables that are ingested.
+    pub(crate) fn note_seq(&self, _pass: &SequencerGuard<'_>, last_seq: Seq) {
         self.fill.last_seq.store(self.last_seq().max(last_seq), Relaxed);
+    }
+
+    /// Takes over from one that had some of its keys before: what was reserved there, and that keys are locked.
+    pub(crate) fn follow(&self, pass: &SequencerGuard<'_>, before: &WriteHead) {
+        if !planted::is(Bug::CutForgetsNewest) {
+            self.note_seq(pass, before.last_seq());
+        }
+        if before.has_locks() && !planted::is(Bug::CutForgetsLocks) {
+            self.set_locks(pass);
+        }
+    }
+
+    /// Whether keys are locked here. Set and cleared under the mutex of the locks.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.fill.locked.load(Relaxed)
+    }
+
+    /// Keys are locked here: writers without a permit are refused from now on.
+    pub(crate) fn set_locks(&self, pass: &SequencerGuard<'_>) {
+        self.fill.locked.store(true, Relaxed);
+        self.say_what_it_takes(pass);
+    }
+
+    /// None is any more.
+    pub(crate) fn forget_locks(&self, pass: &SequencerGuard<'_>) {
+        self.fill.locked.store(false, Relaxed);
+        self.say_what_it_takes(pass);
+    }
+
+    fn say_what_it_takes(&self, pass: &SequencerGuard<'_>) {
+        if !self.is_held(pass) && !self.is_closed() {
+            self.fill.takes.store(self.number_taken(), Relaxed);
+        }
+    }
+
+    /// What writers are compared with while nothing holds it.
+    fn number_taken(&self) -> u64 {
+        let locked = if self.has_locks() { LOCKED } else { 0 };
+        self.number.load(Relaxed) | locked
     }
 
     /// Refuses writers and readers from now on: their keys are in other subranges now, or in none. Returns the bytes
@@ -309,9 +368,7 @@ impl WriteHead {
     /// Announces a View. Writers that have it pinned are taken, unless the write head is held.
     pub(crate) fn set_number(&self, pass: &SequencerGuard<'_>, view_number: u64) {
         self.number.store(view_number, Release);
-        if !self.is_held(pass) {
-            self.fill.takes.store(view_number, Relaxed);
-        }
+        self.say_what_it_takes(pass);
     }
 
     /// Whether a transaction keeps writers out.
@@ -327,6 +384,20 @@ impl WriteHead {
 
     /// Takes writers again, if it was not closed meanwhile.
     pub(crate) fn let_go(&self, _pass: &SequencerGuard<'_>) {
-        self.fill.takes.store(self.number.load(Relaxed), Relaxed);
+        // All ones stays all ones.
+        self.fill.takes.store(self.number_taken(), Relaxed);
     }
+}
+
+/// Why a write head that takes `takes` refuses a writer that has pinned another View, if it does.
+#[cold]
+fn refusal(takes: u64, view_number: u64, permit: Permit) -> Option<Lack> {
+    if takes == HELD {
+        return Some(Lack::Held);
+    }
+    if takes != view_number | LOCKED {
+        return Some(Lack::View);
+    }
+    let passes = permit == Permit::Given || planted::is(Bug::PutPassesLocks);
+    (!passes).then_some(Lack::Locked)
 }

@@ -279,9 +279,8 @@ impl Engine {
             view.active().bytes.store(bytes, Relaxed);
             view.active().last_seq.store(last_seq, Relaxed);
         }
-        let last_seq = old.iter().map(|each| each.write_head.last_seq()).max().unwrap_or_default();
-        if !planted::is(Bug::CutForgetsNewest) {
-            routes.subranges[here].iter().for_each(|each| each.write_head.inherit(&pass, last_seq));
+        for fresh in &routes.subranges[here] {
+            old.iter().for_each(|old| fresh.write_head.follow(&pass, &old.write_head));
         }
         let before = space.routes.swap(Arc::clone(routes));
         drop(pass);

@@ -252,6 +252,16 @@ fn store(now: &Properties) -> Vec<Figure> {
         .is(now.transactions.looks),
         counter("transaction_holds", "Look-ups that kept other writers out.")
             .is(now.transactions.holds),
+        gauge("locks", "Locks that are held or waited for.").is(now.locks.held),
+        gauge("lock_memory", "Memory of locks.").in_unit(Unit::Bytes).is(now.locks.bytes),
+        counter("lock_waits", "Locks that were waited for.").is(now.locks.waits),
+        counter("lock_waited", "Time for which locks were waited for, all together.")
+            .in_unit(Unit::Seconds)
+            .real(now.locks.wait_micros as f64 / 1e6),
+        counter("lock_timeouts", "Waits that ended without the lock.").is(now.locks.timeouts),
+        counter("deadlocks", "Deadlocks, each with one that was given up.").is(now.locks.deadlocks),
+        counter("transactions_expired", "Transactions that lost their locks by time.")
+            .is(now.locks.expired),
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
             .is(now.hook_failures),
     ];

@@ -22,6 +22,7 @@ use crate::observe::dram::DramUse;
 use crate::observe::places::MemoryPlaces;
 use crate::options::KeyspaceOptions;
 use crate::tracer::TraceSummary;
+use crate::transaction::locks::status::LockFigures;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
 use crate::tree::table::Table;
@@ -78,6 +79,8 @@ pub struct Properties {
     pub scans_passed: u64,
     /// What became of transactions.
     pub transactions: TransactionFigures,
+    /// What became of their locks.
+    pub locks: LockFigures,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
     /// What the model of persistent memory counted since then, if the pool has one.
@@ -369,6 +372,7 @@ impl Properties {
             visible_seq: engine.sequence.ring.visible(),
             snapshots: engine.sequence.snapshots.len(),
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
+            locks: engine.locks.figures(),
             transactions: engine.transactions.figures(engine.lifetime.usage.holds.transactions()),
             persisted: region.stats(),
             pm_model: model_figures(engine),

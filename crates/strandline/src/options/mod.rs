@@ -269,6 +269,10 @@ settings! {
         fast_blocks: FastBlocks = FastBlocks::Low,
         /// Where data blocks and values are that it has.
         block_cache_memory: MemorySource = MemorySource::Dram,
+        /// How long a lock is waited for, where a transaction does not say it.
+        lock_timeout: Duration = Duration::from_secs(1),
+        /// Bytes that locks of transactions may take.
+        lock_memory: u64 = 64 << 20,
         /// Bytes per second that compactions write at most; 0: no limit.
         compaction_rate: u64 = 0,
         /// Background threads; 0: the caller drives background work.

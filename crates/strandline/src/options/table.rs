@@ -31,6 +31,8 @@ const WHILE_OPEN: &[&str] = &[
     "block_cache",
     "cache_records",
     "cache_outputs",
+    "lock_timeout",
+    "lock_memory",
     "compaction_rate",
 ];
 
@@ -345,6 +347,18 @@ pub const TABLE: &[Row] = &[
         doc: "With records in DRAM and a log (pm=dram): where block_cache has data blocks and values. A directory as for memtable_memory: \
               a file without a name there, as long as block_cache, which then is no part of dram_budget. Indexes and filters of open \
               tables stay in DRAM, half of block_cache and of dram_budget at most. pm_model says how slow it is.",
+    },
+    Row {
+        name: "lock_timeout",
+        unit: "seconds, or a time such as 100ms",
+        default: "1",
+        doc: "How long a transaction waits for a lock that others hold, unless it says so itself, and a write outside transactions for one               that is in its way. Then it fails with TimedOut, and says who holds it.",
+    },
+    Row {
+        name: "lock_memory",
+        unit: "bytes",
+        default: "64M",
+        doc: "DRAM, beside dram_budget, that locks of pessimistic transactions may take: some 200 bytes for a key. Beyond it they fail with               LimitExceeded.",
     },
     Row {
         name: "compaction_rate",

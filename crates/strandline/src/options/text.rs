@@ -102,6 +102,8 @@ impl Options {
             "cache_outputs" => self.cache_outputs = cache_outputs_named(text)?,
             "fast_blocks" => self.fast_blocks = fast_blocks_named(text)?,
             "block_cache_memory" => self.block_cache_memory = memory_named(text)?,
+            "lock_timeout" => self.lock_timeout = parse_duration(text)?,
+            "lock_memory" => self.lock_memory = parse_size(text)?,
             "compaction_rate" => self.compaction_rate = parse_size(text)?,
             "recovery_threads" => self.recovery_threads = up_to(THREADS_MAX)?,
             "inspect" => self.inspect = text.parse().ok()?,
@@ -365,6 +367,8 @@ mod tests {
             hash_index: true,
             block_cache: 1,
             fast_blocks: FastBlocks::Equal,
+            lock_timeout: Duration::ZERO,
+            lock_memory: 1,
             compaction_rate: 1,
             inspect: true,
         };

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::keyspace::subrange::Subrange;
-use crate::keyspace::write_head::Lack;
+use crate::keyspace::write_head::{Lack, Permit};
 use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::ring::sequencer::SequencerGuard;
 use crate::span::Span;
@@ -110,7 +110,7 @@ impl<'t> Certificate<'t> {
             }
         }
         for CheckedRange { space, span } in &self.ranges[front.ranges.clone()] {
-            let span = clipped(span, &front.subrange.span);
+            let span = span.within(&front.subrange.span);
             if let Some(written) = self.engine.range_written(space, &span, Since { since, upto })? {
                 return Err(lost(space, written));
             }
@@ -161,12 +161,7 @@ impl Condition for Certificate<'_> {
         let of_keys = fronts.len();
         for (no, range) in self.ranges.iter().enumerate() {
             let routes = routes.of(range.space);
-            let first = routes.position(&range.span.lower);
-            let last = match range.span.before() {
-                Some(upper) => routes.last_below(upper),
-                None => routes.subranges.len() - 1,
-            };
-            for position in first..=last {
+            for position in routes.met_by(&range.span) {
                 match fronts[of_keys..].last_mut() {
                     Some(last) if last.is(range.space, position) => last.ranges.end = no + 1,
                     _ => {
@@ -211,7 +206,7 @@ impl Condition for Certificate<'_> {
         Ok(())
     }
 
-    fn holds(&mut self, pass: &SequencerGuard<'_>) -> Result<(), Lack> {
+    fn holds(&mut self, pass: &SequencerGuard<'_>, _permit: Permit) -> Result<(), Lack> {
         if planted::is(Bug::CertificateSkipped) {
             return Ok(());
         }
@@ -286,18 +281,6 @@ impl Front {
 
     fn is(&self, space: &KeyspaceState, position: usize) -> bool {
         self.keyspace == space.id && self.position == position
-    }
-}
-
-/// The part of `span` that is within `subrange`.
-fn clipped(span: &Span, subrange: &Span) -> Span {
-    let upper = match (span.before(), subrange.before()) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    Span {
-        lower: span.lower.as_slice().max(&subrange.lower).to_vec(),
-        upper: upper.map(<[u8]>::to_vec),
     }
 }
 

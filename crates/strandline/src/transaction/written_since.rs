@@ -8,7 +8,7 @@ use base::{Result, Seq};
 use crate::engine::Engine;
 use crate::iter::source::{Source, StoreSource};
 use crate::keyspace::view::View;
-use crate::keyspace::{KeyspaceState, Routes};
+use crate::keyspace::{KeyspaceState, Routes, dropped};
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::ranges::Stretch;
@@ -40,7 +40,7 @@ impl Since {
 
 impl Engine {
     /// The number of the newest version of `key`, if that is newer than `since`.
-    pub(super) fn key_written_since(
+    pub(crate) fn key_written_since(
         &self,
         space: &KeyspaceState,
         key: &[u8],
@@ -53,6 +53,33 @@ impl Engine {
         };
         let newest = self.newest_version(space, &view, key, visible, depth, &mut ())?;
         Ok(newest.map(|found| found.seq()).filter(|seq| *seq > since))
+    }
+
+    /// A version that was written of a key of `span` behind `since`, up to `upto`, which is visible. No one writes there meanwhile.
+    pub(crate) fn span_written_since(
+        &self,
+        space: &KeyspaceState,
+        span: &Span,
+        since: Seq,
+        upto: Seq,
+    ) -> Result<Option<(Vec<u8>, Seq)>> {
+        loop {
+            let routes = space.routes.load_full();
+            let met = &routes.subranges[routes.met_by(span)];
+            for subrange in met.iter().filter(|each| each.write_head.last_seq() > since) {
+                let part = span.within(&subrange.span);
+                if let Some(written) = self.range_written(space, &part, Since { since, upto })? {
+                    return Ok(Some((written.key, written.seq)));
+                }
+            }
+            // Others may have come in their place meanwhile, and a part was looked for where only some of it is.
+            if !met.iter().any(|subrange| subrange.write_head.is_closed()) {
+                return Ok(None);
+            }
+            if space.dropped.load(Relaxed) {
+                return Err(dropped(space));
+            }
+        }
     }
 
     /// A version that was written of a key of `span`, which is within a subrange. Sources that have nothing that new

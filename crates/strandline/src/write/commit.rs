@@ -24,7 +24,7 @@ use sst::RangeDelete;
 
 use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
-use crate::keyspace::write_head::{Lack, Lengths, SegmentRoom};
+use crate::keyspace::write_head::{Lack, Lengths, Permit, SegmentRoom};
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::format::{self, Kind, Role, Segment, SeqForm, ZoneBinding};
 use crate::record::store::Leaf;
@@ -61,8 +61,8 @@ const HELD_YIELDS: u32 = 1000;
 
 /// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
 pub(crate) struct Commit<'e, 'a> {
-    engine: &'e Engine,
-    ops: Ops<'a>,
+    pub(crate) engine: &'e Engine,
+    pub(crate) ops: Ops<'a>,
     groups: SmallVec<[Group; 1]>,
     phase: Phase,
     ticket: Option<Ticket>,
@@ -75,7 +75,7 @@ pub(crate) struct Commit<'e, 'a> {
     zone_waits: u32,
     /// How often it waited for a transaction that held a write head.
     held_waits: u32,
-    way: WriteWay,
+    pub(crate) way: WriteWay,
 }
 
 impl<'e, 'a> Commit<'e, 'a> {
@@ -210,7 +210,8 @@ impl<'e, 'a> Commit<'e, 'a> {
     fn measure(&mut self) {
         let deletes = self.claim() == Claim::Delete;
         for index in 0..self.groups.len() {
-            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes };
+            let permit = self.way.permit;
+            let mut lengths = Lengths { narrow: 0, wide: 0, narrow_max: u64::MAX, deletes, permit };
             for at in self.groups[index].ops.clone() {
                 let shape = self.ops[at].shape(self.role(index, at));
                 self.ops[at].record.shape = shape;
@@ -291,8 +292,8 @@ impl<'e, 'a> Commit<'e, 'a> {
                 self.held_waits += 1;
                 std::thread::yield_now();
             }
-            // The condition's matter.
-            Lack::Look => {}
+            // Not mended here, but where the number is taken.
+            Lack::Look | Lack::Locked => {}
             Lack::View => {
                 self.engine.check_writable("write")?;
                 for group in &self.groups {
@@ -336,6 +337,18 @@ impl<'e, 'a> Commit<'e, 'a> {
         Error::new(ErrorKind::NoSpace, "write", text)
     }
 
+    /// The places of ops in whose subranges keys are locked, as far as the Views are still current: those of each together.
+    pub(crate) fn groups_among_locks(&self) -> impl Iterator<Item = Range<usize>> {
+        let locked = self.groups.iter().filter(|group| group.view.write_head.has_locks());
+        locked.map(|group| group.ops.clone())
+    }
+
+    /// Whether it may pass where keys are locked, from now on.
+    pub(crate) fn set_permit(&mut self, permit: Permit) {
+        self.way.permit = permit;
+        self.groups.iter_mut().for_each(|group| group.lengths.permit = permit);
+    }
+
     /// W2: the serial step. Takes everything or nothing, and only if `condition` holds.
     #[inline]
     pub(crate) fn reserve(&mut self, condition: &mut impl Condition) -> Result<(), Lack> {
@@ -346,7 +359,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         let mut pass = engine.sequence.sequencer.enter(&engine.sequence.ring).ok_or(Lack::Slot)?;
         let count = self.ops.len() as u64;
         let last_seq = pass.next_seq() + count - 1;
-        condition.holds(&pass)?;
+        condition.holds(&pass, self.way.permit)?;
         for group in &mut self.groups {
             let Group { view, lengths, .. } = &*group;
             group.room = Some(view.write_head.find(&pass, view.number, lengths, last_seq)?);

@@ -2,8 +2,10 @@
 
 use base::{Result, Seq};
 
-use crate::keyspace::write_head::Lack;
+use crate::keyspace::write_head::{Lack, Permit};
 use crate::ring::sequencer::SequencerGuard;
+use crate::transaction::locks::table::{LockTable, OwnerId};
+use crate::write::among_locks::InWay;
 
 /// A condition of a commit. Where nothing else is said it holds, and has nothing to do.
 pub(crate) trait Condition {
@@ -25,8 +27,13 @@ pub(crate) trait Condition {
 
     /// Whether the commit may take the next number, in W2's pass and before it takes anything.
     #[inline]
-    fn holds(&mut self, _pass: &SequencerGuard<'_>) -> Result<(), Lack> {
+    fn holds(&mut self, _pass: &SequencerGuard<'_>, _permit: Permit) -> Result<(), Lack> {
         Ok(())
+    }
+
+    /// What is locked of the keys that it is about, besides those that the commit changes; after [`Lack::Locked`].
+    fn in_way(&self, _table: &mut LockTable, _writer: OwnerId) -> Option<InWay> {
+        None
     }
 
     /// The commit takes the numbers up to `last_seq` in this pass.

@@ -75,15 +75,21 @@ impl Commit<'_, '_> {
     #[inline]
     pub(crate) fn take_number(&mut self, condition: &mut impl Condition) -> Result<()> {
         condition.route()?;
-        while let Err(lack) = self.reserve(condition) {
-            match lack {
-                Lack::Look => condition.look()?,
-                Lack::View => {
-                    self.mend(lack)?;
-                    condition.route()?;
+        let mut reserved = self.reserve(condition);
+        while let Err(lack) = reserved {
+            reserved = match lack {
+                Lack::Locked => self.reserve_among_locks(condition)?,
+                lack => {
+                    match lack {
+                        Lack::Look => condition.look()?,
+                        _ => self.mend(lack)?,
+                    }
+                    if lack == Lack::View {
+                        condition.route()?;
+                    }
+                    self.reserve(condition)
                 }
-                _ => self.mend(lack)?,
-            }
+            };
         }
         Ok(())
     }

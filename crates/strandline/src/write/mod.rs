@@ -2,6 +2,7 @@
 
 pub(crate) mod acknowledge;
 mod admission;
+pub(crate) mod among_locks;
 pub(crate) mod commit;
 pub(crate) mod condition;
 mod in_one;

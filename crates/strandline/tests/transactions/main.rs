@@ -6,5 +6,7 @@ mod common;
 mod certificate;
 mod conflicts;
 mod histories;
+mod locks;
+mod locks_of_writes;
 mod own_changes;
 mod threads;

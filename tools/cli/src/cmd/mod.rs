@@ -22,6 +22,7 @@ mod import;
 mod ingest;
 mod keyspace;
 mod load;
+mod locks;
 mod lsm;
 mod man;
 mod manifest;
@@ -74,6 +75,8 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Top(top::TopArgs),
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
+    /// Print the locks of transactions in the process that has the store open: who holds them, who waits, the latest deadlocks
+    Locks(locks::LocksArgs),
     /// Draw where each keyspace has its data: memtables, runs, levels
     Lsm(lsm::LsmArgs),
     /// Print what the manifest names: keyspaces, runs, tables, zones
@@ -152,6 +155,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Stats(args) => stats::run(context, &args),
         Command::Top(args) => top::run(context, &args),
         Command::Pool => pool::run(context),
+        Command::Locks(args) => locks::run(context, args),
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),
         Command::Sst(args) => sst::run(context, &args),

@@ -44,6 +44,7 @@ fn calls_of(path: &str) -> Calls {
         "export" => calls(&["export"], ("NotFound", 3, &["export", "--keyspace", "none"])),
         "stats" => calls(&["stats"], ("Usage", 2, &["stats", "--hex"])),
         "top" => calls(&["top"], ("Usage", 2, &["top", "--interval", "0"])),
+        "locks" => calls(&["locks"], ("Usage", 2, &["locks", "--limit", "x"])),
         "pool" => calls(&["pool"], ("NotFound", 3, &["pool", "--db", NO_STORE])),
         "lsm" => calls(&["lsm", "--files"], ("NotFound", 3, &["lsm", "--db", NO_STORE])),
         "manifest" => calls(&["manifest"], ("NotFound", 3, &["manifest", "--db", NO_STORE])),

@@ -9,10 +9,11 @@ use base::Result;
 
 use super::Transaction;
 use crate::db::overlay::Overlay;
-use crate::db::range::KeyRange;
+use crate::db::range::{KeyRange, spanned};
+use crate::db::snapshot::PinnedSeq;
 use crate::db::{Keyspace, Slice};
 use crate::read::scan::{as_slice, tighter};
-use crate::span::Span;
+use crate::snapshot::Reader;
 
 /// A position among the keys that a transaction sees: [`Transaction::cursor`]. It moves both ways, as [`Cursor`](crate::Cursor)
 /// does, and lends keys and values where they lie. The transaction can be changed again when it is dropped.
@@ -41,6 +42,8 @@ pub struct TransactionCursor<'t> {
     overlay: Overlay<'t>,
     /// Keys that it has passed since the last seek, where that counts.
     passed: Option<Passed>,
+    /// Its own moment, where the transaction has none.
+    _own: Option<PinnedSeq>,
 }
 
 /// Keys from one bound to the other, both as far as the cursor got.
@@ -55,7 +58,11 @@ impl<'t> TransactionCursor<'t> {
         keyspace: &Keyspace,
         range: KeyRange,
     ) -> Result<TransactionCursor<'t>> {
-        let seq = transaction.moment.seq;
+        let own = match transaction.moment() {
+            Some(_) => None,
+            None => Some(PinnedSeq::take(&transaction.handle, Reader::Snapshot)),
+        };
+        let seq = own.as_ref().unwrap_or_else(|| transaction.pinned()).seq;
         let overlay = Overlay::new(keyspace, &transaction.changes, seq, range.clone())?;
         Ok(TransactionCursor {
             transaction,
@@ -63,6 +70,7 @@ impl<'t> TransactionCursor<'t> {
             range,
             overlay,
             passed: None,
+            _own: own,
         })
     }
 
@@ -189,17 +197,7 @@ impl<'t> TransactionCursor<'t> {
     /// Tells the transaction what was read since the last seek.
     fn note_passed(&mut self) {
         if let Some(Passed { lower, upper }) = self.passed.take() {
-            let lower = match lower {
-                Bound::Included(key) => key,
-                Bound::Excluded(key) => behind(key),
-                Bound::Unbounded => Vec::new(),
-            };
-            let upper = match upper {
-                Bound::Included(key) => Some(behind(key)),
-                Bound::Excluded(key) => Some(key),
-                Bound::Unbounded => None,
-            };
-            self.transaction.note_range(&self.keyspace, Span { lower, upper });
+            self.transaction.note_range(&self.keyspace, spanned((lower, upper)));
         }
     }
 }
@@ -208,12 +206,6 @@ impl Drop for TransactionCursor<'_> {
     fn drop(&mut self) {
         self.note_passed();
     }
-}
-
-/// The first key behind `key`.
-fn behind(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0);
-    key
 }
 
 /// An iterator over the keys and values that a transaction sees, in key order, from both ends: [`Transaction::iter`],
