@@ -18,7 +18,7 @@ const KEYS: usize = 2;
 
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Process {
+pub enum LockProcess {
     /// Locks a key, reads it and writes it.
     Locks {
         /// The key, 0 or 1.
@@ -35,7 +35,7 @@ pub enum Process {
 
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum LockBug {
     /// A writer does not ask whether the front says that keys are locked.
     PassesLocks,
     /// It asks for locks, and takes its number when the mutex is free again.
@@ -50,29 +50,29 @@ pub enum Bug {
     SilentTooSoon,
 }
 
-impl Bug {
+impl LockBug {
     /// All of them.
-    pub const ALL: [Bug; 6] = [
-        Bug::PassesLocks,
-        Bug::AskedTooEarly,
-        Bug::LooksEarly,
-        Bug::NotedTooEarly,
-        Bug::SplitForgets,
-        Bug::SilentTooSoon,
+    pub const ALL: [LockBug; 6] = [
+        LockBug::PassesLocks,
+        LockBug::AskedTooEarly,
+        LockBug::LooksEarly,
+        LockBug::NotedTooEarly,
+        LockBug::SplitForgets,
+        LockBug::SilentTooSoon,
     ];
 }
 
 /// Some processes, and perhaps a bug.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    /// At most four.
-    pub processes: Vec<Process>,
+    /// LockStep most four.
+    pub processes: Vec<LockProcess>,
     /// What is left out.
-    pub bug: Option<Bug>,
+    pub bug: Option<LockBug>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-enum At {
+enum LockStep {
     #[default]
     Begin,
     /// It has the lock; the front may not say so yet.
@@ -92,8 +92,8 @@ enum At {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Moment {
-    at: At,
+struct LockMoment {
+    at: LockStep,
     noted: u8,
     /// Number of the version that it has read.
     seen: u8,
@@ -101,17 +101,17 @@ struct Moment {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Commit {
+struct LockCommit {
     key: u8,
     is_done: bool,
 }
 
 /// All that there is at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct State {
-    moments: [Moment; PROCESSES],
+pub struct LockState {
+    moments: [LockMoment; PROCESSES],
     /// By number, from 1 on.
-    commits: Vec<Commit>,
+    commits: Vec<LockCommit>,
     visible: u8,
     newest: [u8; FRONTS],
     /// Whether the front says that keys are locked.
@@ -123,9 +123,9 @@ pub struct State {
     is_split: bool,
 }
 
-type Done = (&'static str, Result<State, &'static str>);
+type LockDone = (&'static str, Result<LockState, &'static str>);
 
-impl State {
+impl LockState {
     fn front(&self, key: usize) -> usize {
         if self.is_split { key } else { 0 }
     }
@@ -140,11 +140,11 @@ impl State {
     }
 
     fn take(&mut self, whose: usize, key: usize) {
-        self.commits.push(Commit { key: key as u8, is_done: false });
+        self.commits.push(LockCommit { key: key as u8, is_done: false });
         let number = self.commits.len() as u8;
         let front = self.front(key);
         self.newest[front] = number;
-        self.moments[whose] = Moment { at: At::Numbered, number, ..self.moments[whose] };
+        self.moments[whose] = LockMoment { at: LockStep::Numbered, number, ..self.moments[whose] };
     }
 
     fn publish(&mut self, whose: usize) {
@@ -152,55 +152,55 @@ impl State {
         while self.commits.get(self.visible as usize).is_some_and(|commit| commit.is_done) {
             self.visible += 1;
         }
-        self.moments[whose].at = At::Done;
+        self.moments[whose].at = LockStep::Done;
     }
 }
 
 impl Locks {
-    fn is(&self, bug: Bug) -> bool {
+    fn is(&self, bug: LockBug) -> bool {
         self.bug == Some(bug)
     }
 
-    fn locker(&self, state: &State, whose: usize, key: usize) -> Option<Done> {
+    fn locker(&self, state: &LockState, whose: usize, key: usize) -> Option<LockDone> {
         let moment = state.moments[whose];
         let (me, mut next) = (whose as u8 + 1, state.clone());
         let name = match moment.at {
-            At::Begin if state.mutex == 0 && state.locked[key] == 0 => {
+            LockStep::Begin if state.mutex == 0 && state.locked[key] == 0 => {
                 next.locked[key] = me;
                 next.mutex = me;
                 let noted = state.newest[state.front(key)];
-                next.moments[whose] = Moment { at: At::Granted, noted, ..moment };
+                next.moments[whose] = LockMoment { at: LockStep::Granted, noted, ..moment };
                 "is given the lock"
             }
-            At::Granted => {
+            LockStep::Granted => {
                 let front = state.front(key);
                 next.says[front] = true;
-                next.moments[whose].at = At::Said;
-                if !self.is(Bug::NotedTooEarly) {
+                next.moments[whose].at = LockStep::Said;
+                if !self.is(LockBug::NotedTooEarly) {
                     next.moments[whose].noted = state.newest[front];
                 }
                 next.mutex = 0;
                 "lets the front say so"
             }
-            At::Said if state.visible >= moment.noted || self.is(Bug::LooksEarly) => {
+            LockStep::Said if state.visible >= moment.noted || self.is(LockBug::LooksEarly) => {
                 let seen = state.version(key, state.visible);
-                next.moments[whose] = Moment { at: At::Read, seen, ..moment };
+                next.moments[whose] = LockMoment { at: LockStep::Read, seen, ..moment };
                 "reads"
             }
-            At::Read => {
+            LockStep::Read => {
                 if state.version(key, state.commits.len() as u8) != moment.seen {
                     return Some(("takes its number", Err("an update is lost")));
                 }
                 next.take(whose, key);
                 "takes its number"
             }
-            At::Numbered => {
+            LockStep::Numbered => {
                 next.publish(whose);
                 "is done"
             }
-            At::Done if state.visible >= moment.number && state.mutex == 0 => {
+            LockStep::Done if state.visible >= moment.number && state.mutex == 0 => {
                 next.locked[key] = 0;
-                next.moments[whose].at = At::End;
+                next.moments[whose].at = LockStep::End;
                 "gives the lock back"
             }
             _ => return None,
@@ -208,39 +208,39 @@ impl Locks {
         Some((name, Ok(next)))
     }
 
-    fn writer(&self, state: &State, whose: usize, key: usize) -> Option<Done> {
+    fn writer(&self, state: &LockState, whose: usize, key: usize) -> Option<LockDone> {
         let moment = state.moments[whose];
         let front = state.front(key);
         let mut next = state.clone();
         let name = match moment.at {
-            At::Begin if state.says[front] && !self.is(Bug::PassesLocks) => {
-                next.moments[whose].at = At::Among;
+            LockStep::Begin if state.says[front] && !self.is(LockBug::PassesLocks) => {
+                next.moments[whose].at = LockStep::Among;
                 "finds that keys are locked"
             }
-            At::Begin => {
+            LockStep::Begin => {
                 next.take(whose, key);
                 "takes its number"
             }
-            At::Among if state.mutex == 0 && state.locked[key] == 0 => {
+            LockStep::Among if state.mutex == 0 && state.locked[key] == 0 => {
                 let mut of_front = (0..KEYS).filter(|key| state.front(*key) == front);
                 let is_silent = of_front.all(|key| state.locked[key] == 0);
-                if is_silent || self.is(Bug::SilentTooSoon) {
+                if is_silent || self.is(LockBug::SilentTooSoon) {
                     next.says[front] = false;
                 }
-                if self.is(Bug::AskedTooEarly) {
-                    next.moments[whose].at = At::Asked;
+                if self.is(LockBug::AskedTooEarly) {
+                    next.moments[whose].at = LockStep::Asked;
                 } else {
                     next.take(whose, key);
                 }
                 "finds its key free"
             }
-            At::Asked => {
+            LockStep::Asked => {
                 next.take(whose, key);
                 "takes its number"
             }
-            At::Numbered => {
+            LockStep::Numbered => {
                 next.publish(whose);
-                next.moments[whose].at = At::End;
+                next.moments[whose].at = LockStep::End;
                 "is done"
             }
             _ => return None,
@@ -248,41 +248,41 @@ impl Locks {
         Some((name, Ok(next)))
     }
 
-    fn split(&self, state: &State, whose: usize) -> Option<Done> {
-        if state.moments[whose].at != At::Begin {
+    fn split(&self, state: &LockState, whose: usize) -> Option<LockDone> {
+        if state.moments[whose].at != LockStep::Begin {
             return None;
         }
         let mut next = state.clone();
-        next.moments[whose].at = At::End;
+        next.moments[whose].at = LockStep::End;
         next.is_split = true;
         next.newest = [state.newest[0]; FRONTS];
-        next.says = [state.says[0] && !self.is(Bug::SplitForgets); FRONTS];
+        next.says = [state.says[0] && !self.is(LockBug::SplitForgets); FRONTS];
         Some(("cuts", Ok(next)))
     }
 }
 
 impl World for Locks {
-    type State = State;
+    type State = LockState;
 
-    fn begin(&self) -> State {
+    fn begin(&self) -> LockState {
         assert!(self.processes.len() <= PROCESSES);
-        State::default()
+        LockState::default()
     }
 
-    fn steps(&self, state: &State) -> Vec<Step<State>> {
-        let step = |(whose, process): (usize, &Process)| {
+    fn steps(&self, state: &LockState) -> Vec<Step<LockState>> {
+        let step = |(whose, process): (usize, &LockProcess)| {
             let done = match *process {
-                Process::Locks { key } => self.locker(state, whose, key),
-                Process::Put { key } => self.writer(state, whose, key),
-                Process::Split => self.split(state, whose),
+                LockProcess::Locks { key } => self.locker(state, whose, key),
+                LockProcess::Put { key } => self.writer(state, whose, key),
+                LockProcess::Split => self.split(state, whose),
             };
             done.map(|(name, to)| Step { name: format!("{whose} {name}"), to })
         };
         self.processes.iter().enumerate().filter_map(step).collect()
     }
 
-    fn has_ended(&self, state: &State) -> bool {
-        state.moments[..self.processes.len()].iter().all(|moment| moment.at == At::End)
+    fn has_ended(&self, state: &LockState) -> bool {
+        state.moments[..self.processes.len()].iter().all(|moment| moment.at == LockStep::End)
     }
 }
 
@@ -292,15 +292,15 @@ mod tests {
     use crate::walk::walk;
 
     /// What runs beside each other.
-    fn worlds(bug: Option<Bug>) -> Vec<Locks> {
-        let lock = |key| Process::Locks { key };
-        let put = |key| Process::Put { key };
+    fn worlds(bug: Option<LockBug>) -> Vec<Locks> {
+        let lock = |key| LockProcess::Locks { key };
+        let put = |key| LockProcess::Put { key };
         let all = [
             vec![lock(0), lock(0), put(0), put(0)],
             vec![lock(0), lock(0), lock(0), put(0)],
             vec![lock(0), lock(1), put(0), put(1)],
-            vec![lock(0), put(0), put(1), Process::Split],
-            vec![lock(0), lock(1), put(0), Process::Split],
+            vec![lock(0), put(0), put(1), LockProcess::Split],
+            vec![lock(0), lock(1), put(0), LockProcess::Split],
             vec![lock(0), put(0), put(0), put(1)],
         ];
         all.into_iter().map(|processes| Locks { processes, bug }).collect()
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn each_rule_is_needed() {
-        for bug in Bug::ALL {
+        for bug in LockBug::ALL {
             let is_broken = |world: &Locks| walk(world).broken.is_some();
             assert!(worlds(Some(bug)).iter().any(is_broken), "{bug:?} breaks nothing");
         }

@@ -54,6 +54,7 @@ mod inspect;
 mod iter;
 mod keyspace;
 mod level0;
+mod locks;
 mod machine;
 mod manifest;
 mod memtable;
@@ -114,6 +115,7 @@ pub use hooks::{
     UnmergedKey,
 };
 pub use inspect::client::{Inspector, PoolFigures, StoreFigures};
+pub use locks::status::{LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus};
 pub use machine::{ChosenBy, MachineMemory, PmChoice};
 pub use observe::basis::Basis;
 pub use observe::dram::DramUse;
@@ -142,9 +144,6 @@ pub use repair::{LostRange, RepairReport, repair};
 pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
 pub use ssd::{DeviceFigures, SsdModel};
 pub use tracer::{TraceOptions, TraceSummary};
-pub use transaction::locks::status::{
-    LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus,
-};
 
 /// The examples of the front page, as tests.
 #[cfg(doctest)]

@@ -27,7 +27,7 @@ const LEAVES: &[&str] = &[
     "volatile",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 36] = [
+const ROOMS: [(&str, &[&str]); 37] = [
     ("level0/policy", &[]),
     ("record", &[]),
     ("cache/pm", &["record"]),
@@ -57,6 +57,7 @@ const ROOMS: [(&str, &[&str]); 36] = [
         ],
     ),
     ("keyspace", &["level0/run", "memtable", "ranges", "record", "ring", "tree"]),
+    ("locks", &["keyspace"]),
     ("manifest", &["level0/run", "tree"]),
     ("recovery", &["cache/pm", "keyspace", "level0/run", "manifest", "memtable", "record", "tree"]),
     ("space", &["keyspace", "level0/run", "manifest", "record", "tree"]),
@@ -82,6 +83,7 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "compaction/merge",
             "compaction/under_way",
             "keyspace",
+            "locks",
             "manifest",
             "record",
             "recovery",
@@ -139,7 +141,10 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "tree",
         ],
     ),
-    ("write", &["engine", "keyspace", "memtable", "record", "ring", "runtime", "throttle"]),
+    (
+        "write",
+        &["engine", "keyspace", "locks", "memtable", "record", "ring", "runtime", "throttle"],
+    ),
     (
         "transaction",
         &[
@@ -176,14 +181,22 @@ const ROOMS: [(&str, &[&str]); 36] = [
     ),
     (
         "observe",
-        &["cache", "compaction/policy", "compaction/under_way", "engine", "keyspace", "tree"],
+        &[
+            "cache",
+            "compaction/policy",
+            "compaction/under_way",
+            "engine",
+            "keyspace",
+            "locks",
+            "tree",
+        ],
     ),
     (
         "admin",
         &["engine", "keyspace", "level0", "level0/run", "manifest", "memtable", "record", "tree"],
     ),
     ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable", "runtime"]),
-    ("inspect", &["cache", "compaction/under_way", "engine", "observe", "recovery"]),
+    ("inspect", &["cache", "compaction/under_way", "engine", "locks", "observe", "recovery"]),
     (
         "open",
         &[
@@ -211,6 +224,7 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "engine",
             "iter",
             "keyspace",
+            "locks",
             "manifest",
             "memtable",
             "open",
@@ -248,6 +262,7 @@ const ROOMS: [(&str, &[&str]); 36] = [
             "check",
             "engine",
             "keyspace",
+            "locks",
             "memtable",
             "observe",
             "open",

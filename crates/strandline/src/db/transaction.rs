@@ -24,13 +24,13 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::keyspace::write_head::Permit;
+use crate::locks::status::LockReport;
 use crate::open::close::StoreHold;
 use crate::record::format::Kind;
 use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
-use crate::transaction::locks::status::LockReport;
 use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
@@ -534,7 +534,7 @@ impl Db {
 
     /// The first `max` locks of transactions, and the latest deadlocks.
     pub fn locks(&self, max: usize) -> LockReport {
-        self.engine().lock_report(max)
+        self.engine().locks.report(max)
     }
 
     /// Runs `body` in a transaction, and commits that. After a conflict or a deadlock it begins anew: `body` is called once more, until

@@ -48,7 +48,7 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
         }
         Question::Locks { max } => {
             let max = usize::try_from(*max).unwrap_or(usize::MAX);
-            member(&mut out, "locks", &engine.lock_report(max));
+            member(&mut out, "locks", &engine.locks.report(max));
         }
         Question::Explain { keyspace, key } => {
             let space = engine.keyspaces.named(keyspace).ok_or_else(|| {

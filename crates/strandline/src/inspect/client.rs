@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::answer;
 use super::question::Question;
 use super::{ANSWER_BYTES_MAX, PATIENCE};
+use crate::locks::status::LockReport;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::probe::Explained;
 use crate::recovery::recover::Report;
 use crate::socket::reach;
-use crate::transaction::locks::status::LockReport;
 
 /// Longest silence of the store, which may be busy with questions of others.
 const SILENCE: Duration = PATIENCE.saturating_mul(2);

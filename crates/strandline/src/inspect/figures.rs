@@ -13,6 +13,7 @@ use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::transactions::TransactionFigures;
+use crate::locks::status::{LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus};
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
 use crate::observe::basis::Basis;
 use crate::observe::dram::DramUse;
@@ -26,9 +27,6 @@ use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, KeyspaceTi
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
 use crate::tracer::TraceSummary;
-use crate::transaction::locks::status::{
-    LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus,
-};
 
 wire! {
     Properties {

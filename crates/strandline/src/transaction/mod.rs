@@ -4,9 +4,8 @@
 //! wrote meanwhile is asked when they commit ([`certificate`]): in the step that gives numbers, of the write heads of all keys
 //! that count. Writers outside transactions take no part in that, and pay nothing.
 //!
-//! Those that are pessimistic lock what they change and read for update first ([`locks`]).
+//! Those that are pessimistic lock what they change and read for update first ([`crate::locks`]).
 
 pub(crate) mod certificate;
 pub(crate) mod key_ranges;
-pub(crate) mod locks;
 mod written_since;

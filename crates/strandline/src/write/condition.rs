@@ -3,8 +3,8 @@
 use base::{Result, Seq};
 
 use crate::keyspace::write_head::{Lack, Permit};
+use crate::locks::table::{LockTable, OwnerId};
 use crate::ring::sequencer::SequencerGuard;
-use crate::transaction::locks::table::{LockTable, OwnerId};
 use crate::write::among_locks::InWay;
 
 /// A condition of a commit. Where nothing else is said it holds, and has nothing to do.

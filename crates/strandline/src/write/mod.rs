@@ -6,6 +6,7 @@ pub(crate) mod among_locks;
 pub(crate) mod commit;
 pub(crate) mod condition;
 mod in_one;
+mod lock;
 mod long_values;
 pub(crate) mod op;
 pub(crate) mod slowdown;

@@ -1,4 +1,4 @@
-//! Locks of pessimistic transactions: who waits for whom, and how a wait ends.
+//! Locks of pessimistic transactions: which wait for which, and how a wait ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -332,7 +332,7 @@ fn a_transaction_that_lasts_too_long_loses_its_locks() {
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
     assert_eq!(slow.commit().expect_err("too late").kind(), ErrorKind::Expired);
     other.commit().expect("commit");
-    // Nobody wanted them, and still it is late.
+    // No other wanted them, and still it is late.
     let mut slow = db.begin(short.clone()).expect("begin");
     slow.put(space, "key", "slow").expect("put");
     std::thread::sleep(Duration::from_millis(40));

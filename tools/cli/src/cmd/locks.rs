@@ -1,4 +1,4 @@
-//! `locks`: what is locked, by whom, and who waits.
+//! `locks`: what is locked, by whom, and for whom.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -75,7 +75,7 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Top(top::TopArgs),
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
-    /// Print the locks of transactions in the process that has the store open: who holds them, who waits, the latest deadlocks
+    /// Print the locks of transactions in the process that has the store open, and the latest deadlocks
     Locks(locks::LocksArgs),
     /// Draw where each keyspace has its data: memtables, runs, levels
     Lsm(lsm::LsmArgs),

@@ -11,9 +11,9 @@ use super::{Isolation, Transaction};
 use crate::db::Handle;
 use crate::db::transaction::lost;
 use crate::keyspace::KeyspaceState;
+use crate::locks::space::What;
+use crate::locks::table::{OwnerId, OwnerKind};
 use crate::span::Span;
-use crate::transaction::locks::space::What;
-use crate::transaction::locks::table::{OwnerId, OwnerKind};
 
 /// What a pessimistic transaction locks with. Dropped, it gives all locks back.
 pub(super) struct Locking {

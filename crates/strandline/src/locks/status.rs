@@ -1,13 +1,12 @@
-//! What locks there are, and who waits, for people and tools.
+//! Locks as people and tools see them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Deadlock, LockMode, LockTarget};
 
-use crate::engine::Engine;
-use crate::transaction::locks::Locks;
-use crate::transaction::locks::queue::Queue;
-use crate::transaction::locks::table::{LockTable, OwnerId, OwnerKind};
+use crate::locks::Locks;
+use crate::locks::queue::LockQueue;
+use crate::locks::table::{LockTable, OwnerId, OwnerKind};
 
 /// The locks of a store at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,11 +34,11 @@ pub struct LockStatus {
     pub mode: LockMode,
     /// Who holds it.
     pub holders: Vec<LockOwner>,
-    /// Who waits for it, in order: for keys of it, or for ranges that meet it.
+    /// Those that wait for it, in order: for keys of it, or for ranges that meet it.
     pub waiting: Vec<LockOwner>,
 }
 
-/// Who holds a lock, or waits for one.
+/// An owner of a lock, or one that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOwner {
@@ -92,12 +91,10 @@ impl Locks {
             expired: table.expired,
         }
     }
-}
 
-impl Engine {
     /// The first `max` locks, and how many there are.
-    pub(crate) fn lock_report(&self, max: usize) -> LockReport {
-        self.locks.open().report(max)
+    pub(crate) fn report(&self, max: usize) -> LockReport {
+        self.open().report(max)
     }
 }
 
@@ -128,7 +125,7 @@ impl LockTable {
         LockOwner { number: id.0, kind }
     }
 
-    fn waiting(&self, queue: &Queue) -> Vec<LockOwner> {
+    fn waiting(&self, queue: &LockQueue) -> Vec<LockOwner> {
         queue.owners().map(|id| self.owner(id)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Transactions that wait for each other.
 //!
-//! From an owner that waits, paths lead to those that hold what it waits for. Who waits before it in the queue is passed over: such
+//! From an owner that waits, paths lead to those that hold what it waits for. Those that wait before it in the queue are passed over: such
 //! an owner waits for the same holders. Each owner waits for one lock, so that a search takes as many steps as there are
 //! locks held in its way.
 
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use base::{Deadlock, LockWait};
 
-use crate::transaction::locks::table::{LockTable, OwnerId, OwnerKind, Standing};
+use crate::locks::table::{LockTable, OwnerId, OwnerKind, Standing};
 
 /// How many deadlocks are remembered.
 const REMEMBERED: usize = 16;
@@ -26,7 +26,7 @@ impl LockTable {
         }
     }
 
-    /// Who waits for whom, from `owner` back to it.
+    /// The waits that lead from `owner` back to it.
     fn cycle_through(&mut self, owner: OwnerId) -> Option<Vec<LockWait>> {
         let mut came_from: BTreeMap<OwnerId, OwnerId> = BTreeMap::new();
         let mut open = vec![owner];
@@ -67,7 +67,7 @@ impl LockTable {
         })
     }
 
-    /// A write begins again by itself, and nobody has to know. Else the youngest transaction has the least to lose.
+    /// A write begins again by itself, unseen. Else the youngest transaction has the least to lose.
     fn victim_of(&self, cycle: &[LockWait]) -> OwnerId {
         let age = |id: OwnerId| match self.owners.get(&id).map(|owner| owner.kind) {
             Some(OwnerKind::Transaction { age, .. }) => age,

@@ -1,4 +1,4 @@
-//! Which locks are held, and who waits for which. Nothing here waits: it is all done under one mutex.
+//! Which locks are held, and which owners wait for which. Nothing here waits: it is all done under one mutex.
 //!
 //! - **I-LOCK-1** Two owners hold overlapping locks only if both are shared.
 //! - **I-LOCK-2** An owner that waits is in one queue: that of a lock in its way. Where it has moved on to another, it is looked for
@@ -14,13 +14,13 @@ use std::time::Instant;
 use base::{Deadlock, LockMode};
 
 use crate::keyspace::KeyspaceState;
-use crate::span::Span;
-use crate::transaction::locks::intervals::Sought;
-use crate::transaction::locks::queue::{Queue, Turn, Waiter};
-use crate::transaction::locks::space::{
-    Ask, Holders, KEY_BYTES, KeyLock, LockPlace, RangeLock, RangeName, SpaceLocks, Wanted, What,
+use crate::locks::intervals::Sought;
+use crate::locks::queue::{LockQueue, LockTurn, Waiter};
+use crate::locks::space::{
+    Ask, KEY_BYTES, KeyHolders, KeyLock, LockPlace, RangeLock, RangeName, SpaceLocks, Wanted, What,
     range_bytes,
 };
+use crate::span::Span;
 
 /// Who has locks: a transaction, or a write outside transactions that met locks. Later ones have greater numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub(crate) enum OwnerKind {
 
 /// How an owner stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     Active,
     /// It keeps its locks until it ends, however long that takes.
     Committing,
@@ -51,47 +51,47 @@ pub(super) enum Standing {
     Victim(Arc<Deadlock>),
 }
 
-pub(super) struct OwnerState {
+pub(crate) struct OwnerState {
     pub kind: OwnerKind,
     pub standing: Standing,
     /// The thread that asked last.
     pub thread: ThreadId,
     keys: Vec<(u32, Arc<[u8]>)>,
     ranges: Vec<RangeName>,
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<LockWaiting>,
 }
 
 /// What an owner waits for, and where.
-pub(super) struct Waiting {
+pub(crate) struct LockWaiting {
     pub ask: Ask,
     pub at: LockPlace,
     /// Its turn there.
-    turn: Turn,
+    turn: LockTurn,
     pub waiter: Arc<Waiter>,
 }
 
 /// All locks of a store.
 #[derive(Default)]
 pub(crate) struct LockTable {
-    pub(super) spaces: BTreeMap<u32, SpaceLocks>,
-    pub(super) owners: BTreeMap<OwnerId, OwnerState>,
+    pub(crate) spaces: BTreeMap<u32, SpaceLocks>,
+    pub(crate) owners: BTreeMap<OwnerId, OwnerState>,
     /// What locks and queues take, about.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     last_owner: u64,
     last_turn: u64,
     last_range: u64,
     /// Owners whose locks others may take at some time.
     expiring: usize,
     /// Those that wait at a new place, and may have closed a cycle.
-    pub(super) parked: Vec<OwnerId>,
+    pub(crate) parked: Vec<OwnerId>,
     /// The latest, oldest first.
-    pub(super) deadlocks: VecDeque<Arc<Deadlock>>,
-    pub(super) deadlocks_found: u64,
-    pub(super) expired: u64,
+    pub(crate) deadlocks: VecDeque<Arc<Deadlock>>,
+    pub(crate) deadlocks_found: u64,
+    pub(crate) expired: u64,
 }
 
 /// What became of an ask.
-pub(super) enum Asked {
+pub(crate) enum Asked {
     Granted,
     Waits(Arc<Waiter>),
 }
@@ -130,7 +130,7 @@ impl LockTable {
     }
 
     /// A lock as it is asked for now.
-    pub(super) fn ask_for(
+    pub(crate) fn ask_for(
         &mut self,
         owner: OwnerId,
         space: &Arc<KeyspaceState>,
@@ -144,12 +144,12 @@ impl LockTable {
             }),
             What::Range(_) => false,
         };
-        let turn = Turn { is_new: !holds_shared, no: self.last_turn };
+        let turn = LockTurn { is_new: !holds_shared, no: self.last_turn };
         Ask { space: Arc::clone(space), what, mode, turn, entered: None }
     }
 
     /// What a lock would add to [`LockTable::bytes`].
-    pub(super) fn cost(&self, ask: &Ask) -> u64 {
+    pub(crate) fn cost(&self, ask: &Ask) -> u64 {
         match &ask.what {
             What::Key(key) if self.lock_of(ask.space.id, key).is_some() => 0,
             what => what.bytes(),
@@ -161,7 +161,7 @@ impl LockTable {
     }
 
     /// Grants the lock, or lets the owner wait for it.
-    pub(super) fn ask(&mut self, owner: OwnerId, mut ask: Ask) -> Asked {
+    pub(crate) fn ask(&mut self, owner: OwnerId, mut ask: Ask) -> Asked {
         loop {
             match self.grant(owner, &mut ask) {
                 None => return Asked::Granted,
@@ -169,7 +169,7 @@ impl LockTable {
                 Some(place) => {
                     let waiter = Arc::new(Waiter::new());
                     let turn = self.join_queue(&place, owner, ask.turn);
-                    let waiting = Waiting { ask, at: place, turn, waiter: Arc::clone(&waiter) };
+                    let waiting = LockWaiting { ask, at: place, turn, waiter: Arc::clone(&waiter) };
                     if let Some(owner) = self.owners.get_mut(&owner) {
                         owner.waiting = Some(waiting);
                     }
@@ -258,7 +258,7 @@ impl LockTable {
             None => {
                 self.last_range += 1;
                 let (no, lower) = (self.last_range, Arc::from(&span.lower[..]));
-                let lock = RangeLock { owner, wanted, queue: Queue::default() };
+                let lock = RangeLock { owner, wanted, queue: LockQueue::default() };
                 locks.ranges(ask.mode).insert(Span::clone(span), no, lock);
                 let name = RangeName { keyspace, mode: ask.mode, lower, no };
                 self.bytes += ask.what.bytes();
@@ -272,7 +272,7 @@ impl LockTable {
     }
 
     /// Whether the owner has `what` locked so.
-    pub(super) fn has(
+    pub(crate) fn has(
         &mut self,
         owner: OwnerId,
         space: &KeyspaceState,
@@ -316,7 +316,7 @@ impl LockTable {
         if let Some(lock) = blocked {
             return Some(lock.holders.each().collect());
         }
-        let last = Turn { is_new: true, no: u64::MAX };
+        let last = LockTurn { is_new: true, no: u64::MAX };
         let place = locks.range_against(writer, sought, LockMode::Exclusive, last)?;
         Some(self.holders(&place))
     }
@@ -327,7 +327,7 @@ impl LockTable {
     }
 
     /// Who holds, or wants, what has the queue at `place`.
-    pub(super) fn holders(&mut self, place: &LockPlace) -> Vec<OwnerId> {
+    pub(crate) fn holders(&mut self, place: &LockPlace) -> Vec<OwnerId> {
         match place {
             LockPlace::Key(keyspace, key) => self
                 .lock_of(*keyspace, key)
@@ -341,14 +341,14 @@ impl LockTable {
     }
 
     /// Lets the owner wait at `place`. It comes before those that wait for a lock of its own, who would wait for it.
-    fn join_queue(&mut self, place: &LockPlace, owner: OwnerId, turn: Turn) -> Turn {
+    fn join_queue(&mut self, place: &LockPlace, owner: OwnerId, turn: LockTurn) -> LockTurn {
         let is_own = match place {
             LockPlace::Key(keyspace, key) => self
                 .lock_of(*keyspace, key)
                 .is_some_and(|lock| lock.holders.has(owner, LockMode::Shared)),
             LockPlace::Range(_) => false,
         };
-        let turn = Turn { is_new: turn.is_new && !is_own, ..turn };
+        let turn = LockTurn { is_new: turn.is_new && !is_own, ..turn };
         self.queue_at(place, |queue| queue.add(turn, owner));
         turn
     }
@@ -356,7 +356,7 @@ impl LockTable {
     fn queue_at<R>(
         &mut self,
         place: &LockPlace,
-        change: impl FnOnce(&mut Queue) -> R,
+        change: impl FnOnce(&mut LockQueue) -> R,
     ) -> Option<R> {
         let queue = match place {
             LockPlace::Key(keyspace, key) => {
@@ -369,7 +369,7 @@ impl LockTable {
     }
 
     /// Takes all locks from an owner.
-    pub(super) fn release(&mut self, owner: OwnerId) {
+    pub(crate) fn release(&mut self, owner: OwnerId) {
         let Some(of_owner) = self.owners.get_mut(&owner) else { return };
         let (keys, ranges) =
             (std::mem::take(&mut of_owner.keys), std::mem::take(&mut of_owner.ranges));
@@ -386,7 +386,7 @@ impl LockTable {
     }
 
     /// The owner waits no more.
-    pub(super) fn withdraw(&mut self, owner: OwnerId) {
+    pub(crate) fn withdraw(&mut self, owner: OwnerId) {
         let Some(of_owner) = self.owners.get_mut(&owner) else { return };
         let Some(waiting) = of_owner.waiting.take() else { return };
         waiting.waiter.give_up();
@@ -423,7 +423,7 @@ impl LockTable {
         }
         let Some(locks) = self.spaces.get_mut(keyspace) else { return };
         let is_free =
-            |lock: &KeyLock| matches!(lock.holders, Holders::None) && lock.queue.is_empty();
+            |lock: &KeyLock| matches!(lock.holders, KeyHolders::None) && lock.queue.is_empty();
         if locks.keys.get(key).is_some_and(is_free) {
             locks.keys.remove(key);
             self.bytes -= KEY_BYTES + key.len() as u64;
@@ -461,7 +461,7 @@ impl LockTable {
     }
 
     /// Takes the locks of those that hold `place` and have lasted too long. Tells whether there were any.
-    pub(super) fn expire_at(&mut self, place: &LockPlace) -> bool {
+    pub(crate) fn expire_at(&mut self, place: &LockPlace) -> bool {
         if self.expiring == 0 {
             return false;
         }
@@ -481,7 +481,7 @@ impl LockTable {
     }
 
     /// As [`LockTable::expire_at`], of what the owner waits for.
-    pub(super) fn expire_in_way_of(&mut self, owner: OwnerId) -> bool {
+    pub(crate) fn expire_in_way_of(&mut self, owner: OwnerId) -> bool {
         if self.expiring == 0 {
             return false;
         }
@@ -491,7 +491,7 @@ impl LockTable {
     }
 
     /// Takes the owner's locks if its time is over.
-    pub(super) fn expire_if_late(&mut self, owner: OwnerId) {
+    pub(crate) fn expire_if_late(&mut self, owner: OwnerId) {
         let kind = self.owners.get(&owner).map(|owner| (owner.kind, &owner.standing));
         if let Some((kind, Standing::Active)) = kind
             && expires(kind).is_some_and(|expires| expires <= Instant::now())
@@ -501,7 +501,7 @@ impl LockTable {
     }
 
     /// Ends the owner's wait, if it waits.
-    pub(super) fn stop_waiting(&mut self, owner: OwnerId) -> bool {
+    pub(crate) fn stop_waiting(&mut self, owner: OwnerId) -> bool {
         let waits = self.owners.get(&owner).is_some_and(|owner| owner.waiting.is_some());
         self.withdraw(owner);
         self.untangle();
@@ -509,7 +509,7 @@ impl LockTable {
     }
 
     /// The owner is used by this thread.
-    pub(super) fn used_here(&mut self, owner: OwnerId) {
+    pub(crate) fn used_here(&mut self, owner: OwnerId) {
         if let Some(owner) = self.owners.get_mut(&owner) {
             owner.thread = std::thread::current().id();
         }
@@ -523,7 +523,7 @@ impl LockTable {
     }
 
     /// The owner has lasted too long.
-    pub(super) fn expire(&mut self, owner: OwnerId) {
+    pub(crate) fn expire(&mut self, owner: OwnerId) {
         if let Some(owner) = self.owners.get_mut(&owner) {
             owner.standing = Standing::Expired;
         }
@@ -534,7 +534,7 @@ impl LockTable {
     }
 
     /// The earliest time at which a lock in the way of a waiting owner may be taken from its holder.
-    pub(super) fn next_expiry(&mut self, owner: OwnerId) -> Option<Instant> {
+    pub(crate) fn next_expiry(&mut self, owner: OwnerId) -> Option<Instant> {
         if self.expiring == 0 {
             return None;
         }
@@ -545,7 +545,7 @@ impl LockTable {
     }
 }
 
-pub(super) fn expires(kind: OwnerKind) -> Option<Instant> {
+pub(crate) fn expires(kind: OwnerKind) -> Option<Instant> {
     match kind {
         OwnerKind::Transaction { expires, .. } => expires,
         OwnerKind::Write => None,

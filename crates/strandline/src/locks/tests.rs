@@ -9,11 +9,11 @@ use testkit::Rng;
 use crate::hooks::Hooks;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::plugged::StoreHooks;
+use crate::locks::queue::{LockTurn, Waited, Waiter};
+use crate::locks::space::What;
+use crate::locks::table::{Asked, LockTable, OwnerId, OwnerKind};
 use crate::options::KeyspaceOptions;
 use crate::span::Span;
-use crate::transaction::locks::queue::{Turn, Waited, Waiter};
-use crate::transaction::locks::space::What;
-use crate::transaction::locks::table::{Asked, LockTable, OwnerId, OwnerKind};
 use crate::tree::tiers::TierSet;
 
 fn space(id: u32) -> Arc<KeyspaceState> {
@@ -39,9 +39,9 @@ fn transaction(table: &mut LockTable) -> OwnerId {
     table.begin(OwnerKind::Transaction { age, expires: None })
 }
 
-/// What somebody has, or waits for.
+/// What an owner has, or waits for.
 #[derive(Clone, Debug)]
-struct Claim {
+struct Wish {
     space: u32,
     from: u64,
     before: u64,
@@ -49,12 +49,12 @@ struct Claim {
     mode: LockMode,
 }
 
-impl Claim {
-    fn overlaps(&self, other: &Claim) -> bool {
+impl Wish {
+    fn overlaps(&self, other: &Wish) -> bool {
         self.space == other.space && self.from < other.before && other.from < self.before
     }
 
-    fn refuses(&self, other: &Claim) -> bool {
+    fn refuses(&self, other: &Wish) -> bool {
         let both_shared = self.mode == LockMode::Shared && other.mode == LockMode::Shared;
         self.overlaps(other) && !both_shared
     }
@@ -67,8 +67,8 @@ impl Claim {
 /// An owner, as the rules see it.
 #[derive(Default)]
 struct Party {
-    has: Vec<Claim>,
-    wants: Option<(Claim, Turn, Arc<Waiter>)>,
+    has: Vec<Wish>,
+    wants: Option<(Wish, LockTurn, Arc<Waiter>)>,
 }
 
 type Parties = BTreeMap<OwnerId, Party>;
@@ -96,7 +96,7 @@ fn follow(parties: &mut Parties, table: &mut LockTable) -> bool {
 }
 
 /// Whether what `before` waits for comes before a claim, of another, that has the turn `turn`.
-fn comes_before(before: &Party, claim: &Claim, turn: Turn) -> bool {
+fn comes_before(before: &Party, claim: &Wish, turn: LockTurn) -> bool {
     let Some((wants, first, _)) = &before.wants else { return false };
     // Behind another in the queue of the same key one waits whatever it wants.
     let same_key = !wants.is_range && !claim.is_range && wants.from == claim.from;
@@ -109,8 +109,8 @@ fn comes_before(before: &Party, claim: &Claim, turn: Turn) -> bool {
 fn in_way_of<'p>(
     parties: &'p Parties,
     id: OwnerId,
-    claim: &'p Claim,
-    turn: Option<Turn>,
+    claim: &'p Wish,
+    turn: Option<LockTurn>,
 ) -> impl Iterator<Item = OwnerId> + 'p {
     let is_in_way = move |party: &Party| {
         party.has.iter().any(|has| has.refuses(claim))
@@ -185,7 +185,7 @@ fn whatever_is_asked_for_the_rules_hold() {
                     let mode = [LockMode::Shared, LockMode::Exclusive][rng.below(2) as usize];
                     let at = rng.below(2) as usize;
                     let space = spaces[at].id;
-                    let claim = Claim { space, from, before, is_range, mode };
+                    let claim = Wish { space, from, before, is_range, mode };
                     let ask = table.ask_for(id, &spaces[at], claim.what(), mode);
                     let (turn, party) = (ask.turn, parties.get_mut(&id).expect("there"));
                     match table.ask(id, ask) {

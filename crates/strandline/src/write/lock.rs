@@ -1,53 +1,20 @@
-//! Locks of transactions, and how writes outside them keep to these.
-//!
-//! A write head in whose subrange a key is locked says so in the word that W2 compares anyway. So writes elsewhere pay nothing; those
-//! that meet it take their numbers under the mutex of the locks, when nothing of theirs is locked
-//! (`write/among_locks.rs`).
-//!
-//! - **I-LOCK-4** Where a lock is held, the write head says so; it is said and taken back under the mutex of the locks.
-//! - **I-LOCK-5** Who has been given a lock sees all that was written to what it locks: it waits until the newest number given there
-//!   is visible. Writes without locks got theirs before the write head said that there are some, the others before they
-//!   gave their locks back.
+//! How an owner gets a lock, and how writers without locks are kept from what is locked.
 
-mod deadlock;
-pub(crate) mod intervals;
-mod queue;
-pub(crate) mod space;
-pub(crate) mod status;
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
-
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use base::planted::{self, Bug};
-use base::{Deadlock, Error, ErrorKind, LockMode, Result, Seq};
+use base::{Error, ErrorKind, LockMode, Result, Seq};
 
 use crate::engine::Engine;
 use crate::keyspace::{KeyspaceState, dropped};
-use crate::transaction::locks::queue::{Waited, Waiter};
-use crate::transaction::locks::space::What;
-use crate::transaction::locks::table::{Asked, LockTable, OwnerId, Standing};
+use crate::locks::queue::{Waited, Waiter};
+use crate::locks::space::What;
+use crate::locks::table::{Asked, LockTable, OwnerId};
 
 /// How often a thread that waits looks whether the store still takes writes.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The locks of a store.
-#[derive(Default)]
-pub(crate) struct Locks {
-    table: Mutex<LockTable>,
-    pub waits: AtomicU64,
-    pub wait_micros: AtomicU64,
-    pub timeouts: AtomicU64,
-}
-
-impl Locks {
-    pub(crate) fn open(&self) -> MutexGuard<'_, LockTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Engine {
     /// Locks `what` for `owner`, waiting up to `patience`. Tells the newest number that was given there, which is visible; `None` if the
@@ -171,56 +138,6 @@ impl Engine {
         if subrange.write_head.has_locks() && !table.has_any(space.id, &subrange.span) {
             subrange.write_head.forget_locks(&self.sequence.sequencer.enter_to_switch());
         }
-    }
-}
-
-impl LockTable {
-    /// Whether the owner may still lock and commit.
-    ///
-    /// # Errors
-    /// `Expired`, `Deadlock`.
-    pub(crate) fn check(&self, owner: OwnerId) -> Result<()> {
-        match self.owners.get(&owner).map(|owner| &owner.standing) {
-            Some(Standing::Victim(deadlock)) => {
-                Err(Error::given_up("lock", Deadlock::clone(deadlock)))
-            }
-            Some(Standing::Expired) => {
-                let text = format!(
-                    "transaction {} lasted longer than its expiration and has lost its locks; begin it anew, with more time",
-                    owner.0
-                );
-                Err(Error::new(ErrorKind::Expired, "transaction", text))
-            }
-            Some(Standing::Active | Standing::Committing) | None => Ok(()),
-        }
-    }
-
-    /// From now on it keeps its locks until it ends.
-    ///
-    /// # Errors
-    /// Those of [`LockTable::check`]; `Expired` if its time is over.
-    pub(crate) fn commits(&mut self, owner: OwnerId) -> Result<()> {
-        self.expire_if_late(owner);
-        self.check(owner)?;
-        if let Some(owner) = self.owners.get_mut(&owner) {
-            owner.standing = Standing::Committing;
-        }
-        Ok(())
-    }
-
-    fn timed_out(&mut self, owner: OwnerId, waited: Duration) -> Error {
-        let waiting = self.owners.get(&owner).and_then(|owner| owner.waiting.as_ref());
-        let what = waiting.map(|waiting| {
-            let (ask, place) = (&waiting.ask, waiting.at.clone());
-            (format!("{} of keyspace {}", ask.what.target(), ask.space.name), place)
-        });
-        let (what, place) = what.map_or((String::new(), None), |(what, at)| (what, Some(at)));
-        let holders = place.map_or_else(Vec::new, |place| self.holders(&place));
-        let held = self.named(&holders);
-        let text = format!(
-            "{what} is locked by {held}; waited {waited:.0?}: end what holds it, or wait longer (lock_timeout)"
-        );
-        Error::new(ErrorKind::TimedOut, "lock", text)
     }
 }
 

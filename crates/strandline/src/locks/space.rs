@@ -7,10 +7,10 @@ use std::sync::Arc;
 use base::{LockMode, LockTarget};
 
 use crate::keyspace::KeyspaceState;
+use crate::locks::intervals::{Intervals, Sought};
+use crate::locks::queue::{LockQueue, LockTurn};
+use crate::locks::table::OwnerId;
 use crate::span::Span;
-use crate::transaction::locks::intervals::{Intervals, Sought};
-use crate::transaction::locks::queue::{Queue, Turn};
-use crate::transaction::locks::table::OwnerId;
 
 /// What is locked.
 #[derive(Clone, Debug)]
@@ -21,25 +21,25 @@ pub(crate) enum What {
 
 /// A lock that is asked for.
 #[derive(Clone)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     pub space: Arc<KeyspaceState>,
     pub what: What,
     pub mode: LockMode,
-    pub turn: Turn,
+    pub turn: LockTurn,
     /// Of a range: it was entered, as wanted.
     pub entered: Option<RangeName>,
 }
 
 /// A lock with a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LockPlace {
+pub(crate) enum LockPlace {
     Key(u32, Arc<[u8]>),
     Range(RangeName),
 }
 
 /// How a range lock is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RangeName {
+pub(crate) struct RangeName {
     pub keyspace: u32,
     pub mode: LockMode,
     pub lower: Arc<[u8]>,
@@ -47,7 +47,7 @@ pub(super) struct RangeName {
 }
 
 /// The locks of a keyspace.
-pub(super) struct SpaceLocks {
+pub(crate) struct SpaceLocks {
     pub space: Arc<KeyspaceState>,
     pub keys: BTreeMap<Arc<[u8]>, KeyLock>,
     pub shared_ranges: Intervals<RangeLock>,
@@ -55,90 +55,90 @@ pub(super) struct SpaceLocks {
 }
 
 #[derive(Default)]
-pub(super) struct KeyLock {
-    pub holders: Holders,
-    pub queue: Queue,
+pub(crate) struct KeyLock {
+    pub holders: KeyHolders,
+    pub queue: LockQueue,
 }
 
 #[derive(Default)]
-pub(super) enum Holders {
+pub(crate) enum KeyHolders {
     #[default]
     None,
     Exclusive(OwnerId),
     Shared(BTreeSet<OwnerId>),
 }
 
-pub(super) struct RangeLock {
+pub(crate) struct RangeLock {
     pub owner: OwnerId,
     /// Of one that waits: keys before that are free of other locks, while it keeps others from them.
     pub wanted: Option<Wanted>,
-    pub queue: Queue,
+    pub queue: LockQueue,
 }
 
-pub(super) struct Wanted {
-    pub turn: Turn,
+pub(crate) struct Wanted {
+    pub turn: LockTurn,
     pub clear_before: Vec<u8>,
 }
 
 /// About what the entry of a lock takes besides its key, in the table and its owner.
-pub(super) const KEY_BYTES: u64 = 160;
+pub(crate) const KEY_BYTES: u64 = 160;
 
 const RANGE_BYTES: u64 = 320;
 
-impl Holders {
-    pub(super) fn has(&self, owner: OwnerId, mode: LockMode) -> bool {
+impl KeyHolders {
+    pub(crate) fn has(&self, owner: OwnerId, mode: LockMode) -> bool {
         match self {
-            Holders::None => false,
-            Holders::Exclusive(holder) => *holder == owner,
-            Holders::Shared(all) => mode == LockMode::Shared && all.contains(&owner),
+            KeyHolders::None => false,
+            KeyHolders::Exclusive(holder) => *holder == owner,
+            KeyHolders::Shared(all) => mode == LockMode::Shared && all.contains(&owner),
         }
     }
 
     /// Whether another holds it in a way that does not go with `mode`.
-    pub(super) fn refuse(&self, owner: OwnerId, mode: LockMode) -> bool {
+    pub(crate) fn refuse(&self, owner: OwnerId, mode: LockMode) -> bool {
         match self {
-            Holders::None => false,
-            Holders::Exclusive(holder) => *holder != owner,
-            Holders::Shared(all) => {
+            KeyHolders::None => false,
+            KeyHolders::Exclusive(holder) => *holder != owner,
+            KeyHolders::Shared(all) => {
                 mode == LockMode::Exclusive && all.len() > usize::from(all.contains(&owner))
             }
         }
     }
 
-    pub(super) fn add(&mut self, owner: OwnerId, mode: LockMode) {
+    pub(crate) fn add(&mut self, owner: OwnerId, mode: LockMode) {
         match (mode, &mut *self) {
-            (LockMode::Exclusive, _) => *self = Holders::Exclusive(owner),
-            (LockMode::Shared, Holders::Shared(all)) => drop(all.insert(owner)),
-            (LockMode::Shared, _) => *self = Holders::Shared([owner].into()),
+            (LockMode::Exclusive, _) => *self = KeyHolders::Exclusive(owner),
+            (LockMode::Shared, KeyHolders::Shared(all)) => drop(all.insert(owner)),
+            (LockMode::Shared, _) => *self = KeyHolders::Shared([owner].into()),
         }
     }
 
-    pub(super) fn remove(&mut self, owner: OwnerId) {
+    pub(crate) fn remove(&mut self, owner: OwnerId) {
         match self {
-            Holders::Shared(all) if all.len() > 1 => drop(all.remove(&owner)),
-            _ => *self = Holders::None,
+            KeyHolders::Shared(all) if all.len() > 1 => drop(all.remove(&owner)),
+            _ => *self = KeyHolders::None,
         }
     }
 
-    pub(super) fn mode(&self) -> LockMode {
+    pub(crate) fn mode(&self) -> LockMode {
         match self {
-            Holders::Shared(_) => LockMode::Shared,
-            Holders::None | Holders::Exclusive(_) => LockMode::Exclusive,
+            KeyHolders::Shared(_) => LockMode::Shared,
+            KeyHolders::None | KeyHolders::Exclusive(_) => LockMode::Exclusive,
         }
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = OwnerId> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = OwnerId> {
         let (one, all) = match self {
-            Holders::None => (None, None),
-            Holders::Exclusive(owner) => (Some(*owner), None),
-            Holders::Shared(all) => (None, Some(all.iter().copied())),
+            KeyHolders::None => (None, None),
+            KeyHolders::Exclusive(owner) => (Some(*owner), None),
+            KeyHolders::Shared(all) => (None, Some(all.iter().copied())),
         };
         one.into_iter().chain(all.into_iter().flatten())
     }
 }
 
 impl What {
-    pub(super) fn sought(&self) -> Sought<'_> {
+    pub(crate) fn sought(&self) -> Sought<'_> {
         match self {
             What::Key(key) => Sought::Key(key),
             What::Range(span) => Sought::Range(span),
@@ -154,7 +154,7 @@ impl What {
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             What::Key(key) => KEY_BYTES + key.len() as u64,
             What::Range(span) => range_bytes(span),
@@ -162,18 +162,18 @@ impl What {
     }
 }
 
-pub(super) fn range_bytes(span: &Span) -> u64 {
+pub(crate) fn range_bytes(span: &Span) -> u64 {
     RANGE_BYTES + 2 * (span.lower.len() + span.before().map_or(0, <[u8]>::len)) as u64
 }
 
 impl RangeLock {
-    pub(super) fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.wanted.is_none()
     }
 }
 
 impl SpaceLocks {
-    pub(super) fn new(space: &Arc<KeyspaceState>) -> SpaceLocks {
+    pub(crate) fn new(space: &Arc<KeyspaceState>) -> SpaceLocks {
         SpaceLocks {
             space: Arc::clone(space),
             keys: BTreeMap::new(),
@@ -182,7 +182,7 @@ impl SpaceLocks {
         }
     }
 
-    pub(super) fn ranges(&mut self, mode: LockMode) -> &mut Intervals<RangeLock> {
+    pub(crate) fn ranges(&mut self, mode: LockMode) -> &mut Intervals<RangeLock> {
         match mode {
             LockMode::Shared => &mut self.shared_ranges,
             LockMode::Exclusive => &mut self.exclusive_ranges,
@@ -190,25 +190,25 @@ impl SpaceLocks {
     }
 
     /// The range locks of each mode.
-    pub(super) fn all_ranges(&self) -> [(LockMode, &Intervals<RangeLock>); 2] {
+    pub(crate) fn all_ranges(&self) -> [(LockMode, &Intervals<RangeLock>); 2] {
         let (shared, exclusive) = (&self.shared_ranges, &self.exclusive_ranges);
         [(LockMode::Shared, shared), (LockMode::Exclusive, exclusive)]
     }
 
-    pub(super) fn ranges_len(&self) -> usize {
+    pub(crate) fn ranges_len(&self) -> usize {
         self.all_ranges().into_iter().map(|(_, ranges)| ranges.len()).sum()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.shared_ranges.is_empty() && self.exclusive_ranges.is_empty()
     }
 
-    pub(super) fn range(&mut self, name: &RangeName) -> Option<&mut RangeLock> {
+    pub(crate) fn range(&mut self, name: &RangeName) -> Option<&mut RangeLock> {
         self.ranges(name.mode).get_mut(&name.lower, name.no)
     }
 
     /// The keys of `span` that are locked or waited for, from `from` on.
-    pub(super) fn keys_of<'l>(
+    pub(crate) fn keys_of<'l>(
         &'l self,
         span: &'l Span,
         from: &'l [u8],
@@ -219,7 +219,7 @@ impl SpaceLocks {
     }
 
     /// Whether anything in `span` is locked or waited for.
-    pub(super) fn has_any(&mut self, span: &Span) -> bool {
+    pub(crate) fn has_any(&mut self, span: &Span) -> bool {
         self.keys_of(span, &span.lower).next().is_some()
             || [LockMode::Shared, LockMode::Exclusive].into_iter().any(|mode| {
                 self.ranges(mode)
@@ -229,7 +229,7 @@ impl SpaceLocks {
     }
 
     /// Whether the owner has all of it, as a range lock.
-    pub(super) fn covers(&mut self, owner: OwnerId, sought: Sought<'_>, mode: LockMode) -> bool {
+    pub(crate) fn covers(&mut self, owner: OwnerId, sought: Sought<'_>, mode: LockMode) -> bool {
         let enough = [LockMode::Shared, LockMode::Exclusive].into_iter().filter(|has| *has >= mode);
         enough.into_iter().any(|has| {
             let own = |span: &Span, _: u64, lock: &mut RangeLock| {
@@ -241,12 +241,12 @@ impl SpaceLocks {
     }
 
     /// The range lock of another that does not go with `mode` and came before `turn`.
-    pub(super) fn range_against(
+    pub(crate) fn range_against(
         &mut self,
         owner: OwnerId,
         sought: Sought<'_>,
         mode: LockMode,
-        turn: Turn,
+        turn: LockTurn,
     ) -> Option<LockPlace> {
         let keyspace = self.space.id;
         let modes = match mode {

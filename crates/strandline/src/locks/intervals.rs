@@ -14,7 +14,7 @@ pub(crate) enum Sought<'k> {
 }
 
 impl Sought<'_> {
-    pub(super) fn first(&self) -> &[u8] {
+    pub(crate) fn first(&self) -> &[u8] {
         match self {
             Sought::Key(key) => key,
             Sought::Range(span) => &span.lower,
@@ -36,8 +36,8 @@ impl Sought<'_> {
 }
 
 /// Values with a range each. A range and a number together are there once.
-pub(super) struct Intervals<T> {
-    nodes: Vec<Node<T>>,
+pub(crate) struct Intervals<T> {
+    nodes: Vec<TreapNode<T>>,
     free: Vec<usize>,
     root: Link,
     /// Of the last priority that was drawn.
@@ -46,7 +46,7 @@ pub(super) struct Intervals<T> {
 
 type Link = Option<usize>;
 
-struct Node<T> {
+struct TreapNode<T> {
     span: Span,
     no: u64,
     /// `None` where the place is free.
@@ -65,17 +65,17 @@ impl<T> Default for Intervals<T> {
 }
 
 impl<T> Intervals<T> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    pub(super) fn insert(&mut self, span: Span, no: u64, value: T) {
+    pub(crate) fn insert(&mut self, span: Span, no: u64, value: T) {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let priority = mixed(self.seed);
         let at = self.free.pop().unwrap_or(self.nodes.len());
         let lower = span.lower.clone();
         let value = Some(value);
-        let node = Node { span, no, value, priority, left: None, right: None, reach: at };
+        let node = TreapNode { span, no, value, priority, left: None, right: None, reach: at };
         match self.nodes.get_mut(at) {
             Some(place) => *place = node,
             None => self.nodes.push(node),
@@ -86,7 +86,7 @@ impl<T> Intervals<T> {
     }
 
     /// Takes out the range that begins at `lower` and has the number `no`.
-    pub(super) fn remove(&mut self, lower: &[u8], no: u64) -> Option<(Span, T)> {
+    pub(crate) fn remove(&mut self, lower: &[u8], no: u64) -> Option<(Span, T)> {
         let (before, rest) = self.split(self.root, (lower, no));
         let (found, behind) = self.split(rest, (lower, no + 1));
         self.root = self.join(before, behind);
@@ -96,7 +96,7 @@ impl<T> Intervals<T> {
         Some((std::mem::take(&mut node.span), node.value.take()?))
     }
 
-    pub(super) fn get_mut(&mut self, lower: &[u8], no: u64) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, lower: &[u8], no: u64) -> Option<&mut T> {
         let mut link = self.root;
         while let Some(at) = link {
             let node = &self.nodes[at];
@@ -110,7 +110,7 @@ impl<T> Intervals<T> {
     }
 
     /// Shows the values whose ranges overlap `sought`, in the order of lower bounds, until `found` gives an answer.
-    pub(super) fn find_overlapping<R>(
+    pub(crate) fn find_overlapping<R>(
         &mut self,
         sought: Sought<'_>,
         mut found: impl FnMut(&Span, u64, &mut T) -> Option<R>,
@@ -132,7 +132,7 @@ impl<T> Intervals<T> {
             }
             open.push((node.right, false));
             if !sought.begins_behind(node.span.before())
-                && let Node { span, no, value: Some(value), .. } = &mut self.nodes[at]
+                && let TreapNode { span, no, value: Some(value), .. } = &mut self.nodes[at]
                 && let Some(answer) = found(span, *no, value)
             {
                 return Some(answer);
@@ -141,12 +141,12 @@ impl<T> Intervals<T> {
         None
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
     /// All ranges with their values, in the order of lower bounds.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Span, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Span, &T)> {
         let mut open = Vec::new();
         let mut next = self.root;
         std::iter::from_fn(move || {
