@@ -5,6 +5,8 @@ use std::process::{Child, ChildStderr, ChildStdin, Command};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use strandline::{Db, ErrorKind, LockMode, Options, TransactionOptions};
+
 use crate::store::{Store, is_durability};
 
 /// A process that has the store open until its input ends.
@@ -210,4 +212,61 @@ fn looks_keep_no_writer_out() {
         }
         done.store(true, Relaxed);
     });
+}
+
+/// What is locked in a store that a program has open, and what a deadlock was.
+#[test]
+fn locks_are_told_by_the_process_that_has_the_store() {
+    let store = Store::new();
+    store.run(&["create", "--pm-size", "16M"]).ok();
+    let none = store.run(&["locks"]).ok().text();
+    assert!(none.starts_with("0 locks"), "{none}");
+    let options = Options::default().inspect(true);
+    let db = Db::open(store.dir().join("db"), options).expect("open");
+    let space = db.default_keyspace();
+    let pessimistic = || TransactionOptions::pessimistic().lock_timeout(Duration::from_secs(60));
+    let (mut old, mut young) = (
+        db.begin(pessimistic()).expect("begin"),
+        db.begin(pessimistic()).expect("begin"),
+    );
+    let (old_no, young_no) = (old.number().expect("locks"), young.number().expect("locks"));
+    old.put(space, "a\n", "1").expect("put");
+    young.put(space, "b", "1").expect("put");
+    young.lock_range(space, "m".., LockMode::Shared).expect("lock");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(move || {
+            let error = young.put(space, "a\n", "1").expect_err("a cycle");
+            assert_eq!(error.kind(), ErrorKind::Deadlock);
+        });
+        let until = Instant::now() + Duration::from_secs(60);
+        while db.properties().locks.waits == 0 {
+            assert!(Instant::now() < until, "it does not wait");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = store.run(&["locks"]).ok().text();
+        let line = |what: &str| {
+            let found = text.lines().find(|line| line.contains(what));
+            found.unwrap_or_else(|| panic!("{what} in {text}")).to_owned()
+        };
+        let waited = line("a\\n");
+        assert!(waited.contains("exclusive") && waited.ends_with(&young_no.to_string()), "{text}");
+        assert!(line("m..").contains("shared") && line("3 locks").contains("bytes"), "{text}");
+        let json = store.run(&["locks", "--json", "--limit", "1"]).ok().json();
+        assert_eq!((&json["count"], json["locks"].as_array().map(Vec::len)), (&3.into(), Some(1)));
+        let lock = &json["locks"][0];
+        assert_eq!((&lock["target"]["key"], &lock["mode"]), (&"a\n".into(), &"exclusive".into()));
+        assert_eq!(lock["holders"][0]["number"], old_no);
+        assert_eq!(lock["waiting"][0]["number"], young_no);
+        old.put(space, "b", "2").expect("the other was given up");
+        waits.join().expect("no panic");
+    });
+    let text = store.run(&["locks"]).ok().text();
+    let told = format!("{young_no} was given up");
+    assert!(text.contains("deadlock: ") && text.contains(&told), "{text}");
+    let json = store.run(&["locks", "--json"]).ok().json();
+    assert_eq!(json["deadlocks"][0]["victim"], young_no);
+    assert_eq!(json["deadlocks"][0]["cycle"].as_array().map(Vec::len), Some(2));
+    let stats = store.run(&["stats", "--json"]).ok().json();
+    assert_eq!((&stats["locks"]["deadlocks"], &stats["locks"]["held"]), (&1.into(), &2.into()));
+    old.commit().expect("commit");
 }
