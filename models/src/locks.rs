@@ -65,7 +65,7 @@ impl LockBug {
 /// Some processes, and perhaps a bug.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    /// LockStep most four.
+    /// At most four.
     pub processes: Vec<LockProcess>,
     /// What is left out.
     pub bug: Option<LockBug>,

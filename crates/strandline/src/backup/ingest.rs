@@ -41,7 +41,7 @@ use crate::tree::room::Writes;
 use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::tree::tiers::FileSite;
-use crate::write::among_locks::{InWay, range_in_way};
+use crate::write::among_locks::{InWay, LockingWrite, range_in_way};
 use crate::write::commit::Commit;
 use crate::write::condition::Condition;
 use crate::write::op::{Op, Ops};
@@ -175,6 +175,8 @@ impl Engine {
     fn place(&self, space: &Arc<KeyspaceState>, mut made: Vec<NewTable>) -> Result<Seq> {
         let descs: Vec<TableDesc> = made.iter().map(|new| new.desc.clone()).collect();
         let descs = &descs;
+        // Locks that it has waited for are its own until it has its number, however many attempts that takes.
+        let mut writer = None;
         for _ in 0..ATTEMPTS {
             // Ahead of time, so that writers need not wait for it.
             if !matches!(self.in_the_way(space, descs, Seq::MAX)?, InTheWay::Nothing) {
@@ -184,7 +186,7 @@ impl Engine {
                 self.compact_down(space, enclosing(descs), Depth::Deepest)?;
             }
             self.await_compactions(space)?;
-            if let Some(seq) = self.try_place(space, descs, &mut made)? {
+            if let Some(seq) = self.try_place(space, descs, &mut made, &mut writer)? {
                 return Ok(seq);
             }
         }
@@ -208,11 +210,12 @@ impl Engine {
     }
 
     /// I2 to I5, of `made`, whose descriptors are `descs`; `None` if others were quicker.
-    fn try_place(
-        &self,
+    fn try_place<'e>(
+        &'e self,
         space: &Arc<KeyspaceState>,
         descs: &[TableDesc],
         made: &mut Vec<NewTable>,
+        writer: &mut Option<LockingWrite<'e>>,
     ) -> Result<Option<Seq>> {
         let publishes_first = planted::is(Bug::IngestPublishedFirst);
         // I2: an empty commit takes the number. Active memtables with keys of the files are switched, so that later writes to
@@ -231,7 +234,7 @@ impl Engine {
             }
         }
         let mut covered = CoveredHeads { space, descs, heads: Vec::new() };
-        commit.take_number(&mut covered)?;
+        commit.take_number_among(&mut covered, writer)?;
         let copied = commit.copy();
         let submitted = commit.submit(copied);
         self.settle(submitted.needs())?;

@@ -35,7 +35,7 @@ use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
 ///
-/// It reads what was visible when it began, and its own changes. These are seen by no other until [`Transaction::commit`],
+/// It reads what was visible at one moment, when it began, and its own changes. These are seen by no other until [`Transaction::commit`],
 /// which fails with [`Conflict`](ErrorKind::Conflict) if another commit, of a transaction or not, wrote what it relies on:
 /// with [`Isolation::Snapshot`] the keys that it changes or has read [for update](Transaction::get_for_update), with
 /// [`Isolation::Serializable`] everything that it read, too. Nothing waits, and there are no locks: of two transactions that
@@ -109,6 +109,7 @@ impl Transaction {
     }
 
     /// The number at which it reads: of the newest commit that it sees. With [`Isolation::ReadCommitted`], of the newest that there is.
+    /// A pessimistic transaction that has neither read nor locked chooses its moment now: better call it later.
     pub fn seq(&self) -> Seq {
         self.moment().unwrap_or_else(|| self.engine().sequence.ring.visible())
     }
@@ -434,7 +435,7 @@ impl Transaction {
     /// of a pessimistic one that was given up before, or lasted too long; those of [`Db::write_with`]. Nothing is written then.
     pub fn commit(self) -> Result<Seq> {
         if let Some(locking) = &self.locking {
-            self.engine().locks.open().commits(locking.owner)?;
+            locking.commits()?;
         }
         if self.changes.is_empty() {
             // It is valid where it has read.
@@ -582,7 +583,8 @@ pub(super) fn transact<T>(
             result => result?,
         };
         match transaction.commit() {
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock) => {}
+            // A deadlock with itself would come again.
+            Err(error) if error.conflict().is_some() || error.deadlock().is_some() => {}
             committed => return committed.map(|_| result),
         }
     }

@@ -22,7 +22,7 @@ mod tests;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::locks::table::LockTable;
+use crate::locks::table::{LockTable, OwnerId};
 
 /// The locks of a store.
 #[derive(Default)]
@@ -36,5 +36,12 @@ pub(crate) struct Locks {
 impl Locks {
     pub(crate) fn open(&self) -> MutexGuard<'_, LockTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends an owner: its locks go to those that wait.
+    pub(crate) fn end(&self, owner: OwnerId) {
+        // Others get the mutex in between.
+        while self.open().release_some(owner) {}
+        self.open().end(owner);
     }
 }

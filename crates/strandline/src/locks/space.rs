@@ -81,7 +81,8 @@ pub(crate) struct Wanted {
 }
 
 /// About what the entry of a lock takes besides its key, in the table and its owner.
-pub(crate) const KEY_BYTES: u64 = 160;
+pub(crate) const HOLDER_BYTES: u64 = 60;
+const KEY_BYTES: u64 = 110;
 
 const RANGE_BYTES: u64 = 320;
 
@@ -156,10 +157,14 @@ impl What {
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            What::Key(key) => KEY_BYTES + key.len() as u64,
+            What::Key(key) => key_bytes(key) + HOLDER_BYTES,
             What::Range(span) => range_bytes(span),
         }
     }
+}
+
+pub(crate) fn key_bytes(key: &[u8]) -> u64 {
+    KEY_BYTES + key.len() as u64
 }
 
 pub(crate) fn range_bytes(span: &Span) -> u64 {

@@ -17,8 +17,8 @@ use crate::keyspace::KeyspaceState;
 use crate::locks::intervals::Sought;
 use crate::locks::queue::{LockQueue, LockTurn, Waiter};
 use crate::locks::space::{
-    Ask, KEY_BYTES, KeyHolders, KeyLock, LockPlace, RangeLock, RangeName, SpaceLocks, Wanted, What,
-    range_bytes,
+    Ask, HOLDER_BYTES, KeyHolders, KeyLock, LockPlace, RangeLock, RangeName, SpaceLocks, Wanted,
+    What, key_bytes, range_bytes,
 };
 use crate::span::Span;
 
@@ -69,6 +69,9 @@ pub(crate) struct LockWaiting {
     turn: LockTurn,
     pub waiter: Arc<Waiter>,
 }
+
+/// How many locks are given back under the mutex at once: others want it, too.
+const RELEASED_TOGETHER: usize = 256;
 
 /// All locks of a store.
 #[derive(Default)]
@@ -151,7 +154,7 @@ impl LockTable {
     /// What a lock would add to [`LockTable::bytes`].
     pub(crate) fn cost(&self, ask: &Ask) -> u64 {
         match &ask.what {
-            What::Key(key) if self.lock_of(ask.space.id, key).is_some() => 0,
+            What::Key(key) if self.lock_of(ask.space.id, key).is_some() => HOLDER_BYTES,
             what => what.bytes(),
         }
     }
@@ -165,7 +168,7 @@ impl LockTable {
         loop {
             match self.grant(owner, &mut ask) {
                 None => return Asked::Granted,
-                Some(place) if self.expire_at(&place) => {}
+                Some(place) if self.expire_at(&place, owner) => {}
                 Some(place) => {
                     let waiter = Arc::new(Waiter::new());
                     let turn = self.join_queue(&place, owner, ask.turn);
@@ -202,7 +205,7 @@ impl LockTable {
                 if in_way.is_some() {
                     return in_way;
                 }
-                let new = KEY_BYTES + key.len() as u64;
+                let new = key_bytes(&key);
                 let lock = locks.keys.entry(Arc::clone(&key)).or_insert_with(|| {
                     self.bytes += new;
                     KeyLock::default()
@@ -211,6 +214,7 @@ impl LockTable {
                 lock.holders.add(owner, ask.mode);
                 if is_first && let Some(owner) = self.owners.get_mut(&owner) {
                     owner.keys.push((keyspace, key));
+                    self.bytes += HOLDER_BYTES;
                 }
                 None
             }
@@ -287,38 +291,35 @@ impl LockTable {
         of_key || locks.covers(owner, what.sought(), mode)
     }
 
-    /// Who is in the way of a write that is about to get its number, if any is: those that hold what it writes, or wait for it.
-    pub(crate) fn in_way_of(
+    /// Whether others hold what a write is about to write, or wait for it.
+    pub(crate) fn is_in_way_of(
         &mut self,
         writer: OwnerId,
         space: &KeyspaceState,
         sought: Sought<'_>,
-    ) -> Option<Vec<OwnerId>> {
-        let locks = self.spaces.get_mut(&space.id)?;
+    ) -> bool {
+        let Some(locks) = self.spaces.get_mut(&space.id) else { return false };
         // What it has waited for, it has.
         if locks.covers(writer, sought, LockMode::Exclusive) {
-            return None;
+            return false;
         }
-        let is_blocked = |lock: &&KeyLock| {
-            !lock.holders.has(writer, LockMode::Exclusive)
-                && (lock.holders.refuse(writer, LockMode::Exclusive) || !lock.queue.is_empty())
+        let has = |lock: &KeyLock| lock.holders.has(writer, LockMode::Exclusive);
+        let is_blocked = |lock: &KeyLock| {
+            let is_held = lock.holders.refuse(writer, LockMode::Exclusive);
+            !has(lock) && (is_held || !lock.queue.is_empty())
         };
-        let blocked = match sought {
-            Sought::Key(key) => match locks.keys.get(key) {
-                Some(lock) if lock.holders.has(writer, LockMode::Exclusive) => return None,
-                lock => lock.filter(is_blocked),
-            },
+        let (is_own, is_key_in_way) = match sought {
+            Sought::Key(key) => {
+                let lock = locks.keys.get(key);
+                (lock.is_some_and(has), lock.is_some_and(is_blocked))
+            }
             Sought::Range(span) => {
-                let mut keys = locks.keys_of(span, &span.lower).map(|(_, lock)| lock);
-                keys.find(is_blocked)
+                (false, locks.keys_of(span, &span.lower).any(|(_, lock)| is_blocked(lock)))
             }
         };
-        if let Some(lock) = blocked {
-            return Some(lock.holders.each().collect());
-        }
         let last = LockTurn { is_new: true, no: u64::MAX };
-        let place = locks.range_against(writer, sought, LockMode::Exclusive, last)?;
-        Some(self.holders(&place))
+        let mut in_way = || locks.range_against(writer, sought, LockMode::Exclusive, last);
+        !is_own && (is_key_in_way || in_way().is_some())
     }
 
     /// Whether anything in `span` is locked or waited for.
@@ -370,9 +371,23 @@ impl LockTable {
 
     /// Takes all locks from an owner.
     pub(crate) fn release(&mut self, owner: OwnerId) {
-        let Some(of_owner) = self.owners.get_mut(&owner) else { return };
-        let (keys, ranges) =
-            (std::mem::take(&mut of_owner.keys), std::mem::take(&mut of_owner.ranges));
+        while self.release_some(owner) {}
+    }
+
+    /// Takes some locks from an owner. Tells whether it has more.
+    pub(crate) fn release_some(&mut self, owner: OwnerId) -> bool {
+        let Some(of_owner) = self.owners.get_mut(&owner) else { return false };
+        let left = of_owner.keys.len().saturating_sub(RELEASED_TOGETHER);
+        let keys = of_owner.keys.split_off(left);
+        let ranges = match left {
+            0 => {
+                let left = of_owner.ranges.len().saturating_sub(RELEASED_TOGETHER);
+                of_owner.ranges.split_off(left)
+            }
+            _ => Vec::new(),
+        };
+        let has_more = !(of_owner.keys.is_empty() && of_owner.ranges.is_empty());
+        self.bytes -= keys.len() as u64 * HOLDER_BYTES;
         for (keyspace, key) in keys {
             let locks = self.spaces.get_mut(&keyspace);
             if let Some(lock) = locks.and_then(|locks| locks.keys.get_mut(&key)) {
@@ -383,6 +398,7 @@ impl LockTable {
         for name in ranges {
             self.leave_range(&name);
         }
+        has_more
     }
 
     /// The owner waits no more.
@@ -426,7 +442,7 @@ impl LockTable {
             |lock: &KeyLock| matches!(lock.holders, KeyHolders::None) && lock.queue.is_empty();
         if locks.keys.get(key).is_some_and(is_free) {
             locks.keys.remove(key);
-            self.bytes -= KEY_BYTES + key.len() as u64;
+            self.bytes -= key_bytes(key);
             self.forget_if_empty(*keyspace);
         }
     }
@@ -460,8 +476,8 @@ impl LockTable {
         place
     }
 
-    /// Takes the locks of those that hold `place` and have lasted too long. Tells whether there were any.
-    pub(crate) fn expire_at(&mut self, place: &LockPlace) -> bool {
+    /// Takes the locks of those that hold `place` and have lasted too long, but for `asker`. Tells whether there were any.
+    pub(crate) fn expire_at(&mut self, place: &LockPlace, asker: OwnerId) -> bool {
         if self.expiring == 0 {
             return false;
         }
@@ -473,7 +489,7 @@ impl LockTable {
             })
         };
         let late: Vec<OwnerId> =
-            self.holders(place).into_iter().filter(|id| late(id, self)).collect();
+            self.holders(place).into_iter().filter(|id| *id != asker && late(id, self)).collect();
         for owner in &late {
             self.expire(*owner);
         }
@@ -487,7 +503,7 @@ impl LockTable {
         }
         let waiting = self.owners.get(&owner).and_then(|owner| owner.waiting.as_ref());
         let place = waiting.map(|waiting| waiting.at.clone());
-        place.is_some_and(|place| self.expire_at(&place))
+        place.is_some_and(|place| self.expire_at(&place, owner))
     }
 
     /// Takes the owner's locks if its time is over.
@@ -518,8 +534,11 @@ impl LockTable {
     /// Which of `owners` this thread has used last.
     pub(crate) fn of_this_thread(&self, owners: &[OwnerId]) -> Option<OwnerId> {
         let here = std::thread::current().id();
-        let is_here = |id: &&OwnerId| self.owners.get(id).is_some_and(|owner| owner.thread == here);
-        owners.iter().find(is_here).copied()
+        let is_here = |owner: &OwnerState| {
+            let may_end_elsewhere = owner.standing != Standing::Active;
+            owner.thread == here && !may_end_elsewhere && owner.kind != OwnerKind::Write
+        };
+        owners.iter().find(|id| self.owners.get(id).is_some_and(is_here)).copied()
     }
 
     /// The owner has lasted too long.

@@ -352,13 +352,15 @@ pub const TABLE: &[Row] = &[
         name: "lock_timeout",
         unit: "seconds, or a time such as 100ms",
         default: "1",
-        doc: "How long a transaction waits for a lock that others hold, unless it says so itself, and a write outside transactions for one               that is in its way. Then it fails with TimedOut, and says who holds it.",
+        doc: "How long a transaction waits for a lock that others hold, unless it says so itself, and a write outside transactions for one \
+              that is in its way. Then it fails with TimedOut, and says who holds it.",
     },
     Row {
         name: "lock_memory",
         unit: "bytes",
         default: "64M",
-        doc: "DRAM, beside dram_budget, that locks of pessimistic transactions may take: some 200 bytes for a key. Beyond it they fail with               LimitExceeded.",
+        doc: "DRAM, beside dram_budget, that locks of pessimistic transactions may take: some 200 bytes for a key. Beyond it they fail with \
+              LimitExceeded.",
     },
     Row {
         name: "compaction_rate",

@@ -206,6 +206,13 @@ impl Condition for Certificate<'_> {
         Ok(())
     }
 
+    fn give_way(&mut self) {
+        if self.stage == Stage::Holds {
+            let pass = self.engine.sequence.sequencer.enter_to_switch();
+            self.let_go(&pass);
+        }
+    }
+
     fn holds(&mut self, pass: &SequencerGuard<'_>, _permit: Permit) -> Result<(), Lack> {
         if planted::is(Bug::CertificateSkipped) {
             return Ok(());
@@ -240,10 +247,7 @@ impl Condition for Certificate<'_> {
 impl Drop for Certificate<'_> {
     /// An error while it held: others go on.
     fn drop(&mut self) {
-        if self.stage == Stage::Holds {
-            let pass = self.engine.sequence.sequencer.enter_to_switch();
-            self.let_go(&pass);
-        }
+        self.give_way();
     }
 }
 

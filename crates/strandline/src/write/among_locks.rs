@@ -26,36 +26,47 @@ use crate::write::slowdown::Slowdown;
 pub(crate) struct InWay {
     pub space: Arc<KeyspaceState>,
     pub what: What,
-    /// By whom; those that wait for it are not named.
-    pub holders: Vec<OwnerId>,
 }
 
-/// A write as the owner of locks.
-struct LockingWrite<'e> {
+/// A write that has met locks, until it has its number: what it has waited for stays its own, and its time runs on.
+pub(crate) struct LockingWrite<'e> {
     engine: &'e Engine,
     owner: Option<OwnerId>,
+    deadline: Option<Instant>,
 }
 
-impl LockingWrite<'_> {
+impl<'e> LockingWrite<'e> {
+    /// It has no locks yet.
+    pub(crate) fn begin(engine: &'e Engine) -> LockingWrite<'e> {
+        let deadline = Instant::now().checked_add(engine.options().lock_timeout);
+        LockingWrite { engine, owner: None, deadline }
+    }
+
     fn owner(&mut self, table: &mut LockTable) -> OwnerId {
         *self.owner.get_or_insert_with(|| table.begin(OwnerKind::Write))
     }
 
-    fn end(&mut self) {
+    /// How long it may wait yet.
+    fn patience(&self) -> Duration {
+        let rest = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        self.deadline.map_or(Duration::MAX, rest)
+    }
+
+    fn let_go(&mut self) {
         if let Some(owner) = self.owner.take() {
-            self.engine.locks.open().end(owner);
+            self.engine.locks.end(owner);
         }
     }
 }
 
 impl Drop for LockingWrite<'_> {
     fn drop(&mut self) {
-        self.end();
+        self.let_go();
     }
 }
 
 impl Commit<'_, '_> {
-    /// W2, once nothing that the commit writes is locked.
+    /// W2, once nothing that the commit writes is locked by others than `writer`.
     ///
     /// # Errors
     /// `TimedOut` if something stays locked; `Busy` if the commit is not to wait; `Deadlock` if a transaction of this thread
@@ -64,10 +75,9 @@ impl Commit<'_, '_> {
     pub(crate) fn reserve_among_locks(
         &mut self,
         condition: &mut impl Condition,
+        writer: &mut LockingWrite<'_>,
     ) -> Result<Result<(), Lack>> {
         let engine = self.engine;
-        let mut writer = LockingWrite { engine, owner: None };
-        let mut patience = engine.options().lock_timeout;
         loop {
             let mut table = engine.locks.open();
             let owner = writer.owner(&mut table);
@@ -75,26 +85,24 @@ impl Commit<'_, '_> {
                 self.set_permit(Permit::Given);
                 let reserved = self.reserve(condition);
                 self.set_permit(Permit::ToBeAsked);
-                table.end(owner);
-                writer.owner = None;
                 return Ok(reserved);
             };
-            if let Some(own) = table.of_this_thread(&in_way.holders).filter(|own| *own != owner) {
-                return Err(locked_here(&in_way, own));
-            }
+            drop(table);
             if self.way.slowdown == Slowdown::Refused {
                 return Err(busy(&in_way));
             }
-            drop(table);
-            let begun = Instant::now();
-            let InWay { space, what, .. } = in_way;
+            // The owner of the lock may want to commit where others are kept out, or need what Views hold.
+            condition.give_way();
+            self.leave_views();
+            let InWay { space, what } = in_way;
+            let patience = writer.patience();
             match engine.lock(owner, &space, &what, LockMode::Exclusive, patience) {
                 Ok(_) => {}
                 // It was in a cycle, and has let go: it begins again.
-                Err(error) if error.kind() == ErrorKind::Deadlock => writer.end(),
+                Err(error) if error.deadlock().is_some() => writer.let_go(),
                 Err(error) => return Err(error),
             }
-            patience = patience.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+            self.return_to_views();
         }
     }
 
@@ -123,8 +131,8 @@ fn in_way_of(op: &Op<'_>, table: &mut LockTable, writer: OwnerId) -> Option<InWa
         let (lower, upper) = (op.stored_key().to_vec(), Some(op.stored_value().to_vec()));
         return range_in_way(space, Span { lower, upper }, table, writer);
     }
-    let holders = table.in_way_of(writer, space, Sought::Key(op.key))?;
-    Some(InWay { space: Arc::clone(space), what: What::Key(Arc::from(op.key)), holders })
+    let is_in_way = table.is_in_way_of(writer, space, Sought::Key(op.key));
+    is_in_way.then(|| InWay { space: Arc::clone(space), what: What::Key(Arc::from(op.key)) })
 }
 
 /// What is locked of `span`, if anything is.
@@ -134,20 +142,8 @@ pub(crate) fn range_in_way(
     table: &mut LockTable,
     writer: OwnerId,
 ) -> Option<InWay> {
-    let holders = table.in_way_of(writer, space, Sought::Range(&span))?;
-    Some(InWay { space: Arc::clone(space), what: What::Range(Arc::new(span)), holders })
-}
-
-fn locked_here(in_way: &InWay, own: OwnerId) -> Error {
-    let InWay { space, what, .. } = in_way;
-    let text = format!(
-        "{} of keyspace {} is locked by transaction {}, which this thread has used last: write it through the transaction, or \
-         end that first",
-        what.target(),
-        space.name,
-        own.0
-    );
-    Error::new(ErrorKind::Deadlock, "write", text)
+    let is_in_way = !span.is_empty() && table.is_in_way_of(writer, space, Sought::Range(&span));
+    is_in_way.then(|| InWay { space: Arc::clone(space), what: What::Range(Arc::new(span)) })
 }
 
 fn busy(in_way: &InWay) -> Error {

@@ -343,6 +343,19 @@ impl<'e, 'a> Commit<'e, 'a> {
         locked.map(|group| group.ops.clone())
     }
 
+    /// It is about to wait: no View is held meanwhile, which would hold on to what others need, and no range is announced, which scans
+    /// would walk.
+    pub(crate) fn leave_views(&mut self) {
+        self.groups.clear();
+        self.vacating = None;
+    }
+
+    /// It goes on after a wait.
+    pub(crate) fn return_to_views(&mut self) {
+        self.group();
+        self.vacating = Vacating::announce(&self.ops);
+    }
+
     /// Whether it may pass where keys are locked, from now on.
     pub(crate) fn set_permit(&mut self, permit: Permit) {
         self.way.permit = permit;

@@ -31,6 +31,9 @@ pub(crate) trait Condition {
         Ok(())
     }
 
+    /// The commit is about to wait for a lock: it keeps no writers out meanwhile.
+    fn give_way(&mut self) {}
+
     /// What is locked of the keys that it is about, besides those that the commit changes; after [`Lack::Locked`].
     fn in_way(&self, _table: &mut LockTable, _writer: OwnerId) -> Option<InWay> {
         None

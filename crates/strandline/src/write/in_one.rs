@@ -5,6 +5,7 @@ use pmem::Promise;
 
 use crate::engine::Engine;
 use crate::keyspace::write_head::Lack;
+use crate::write::among_locks::LockingWrite;
 use crate::write::commit::Commit;
 use crate::write::condition::{Condition, Unconditional};
 use crate::write::op::{Op, Ops};
@@ -67,28 +68,40 @@ impl Engine {
     }
 }
 
-impl Commit<'_, '_> {
+impl<'e> Commit<'e, '_> {
     /// W2 as often as it takes: mends what is lacking, and looks where `condition` asks for that.
     ///
     /// # Errors
     /// Those of what is lacking, and of `condition`.
     #[inline]
     pub(crate) fn take_number(&mut self, condition: &mut impl Condition) -> Result<()> {
+        self.take_number_among(condition, &mut None)
+    }
+
+    /// As [`Commit::take_number`], of a write that may have met locks already, and may come again with them.
+    #[inline]
+    pub(crate) fn take_number_among(
+        &mut self,
+        condition: &mut impl Condition,
+        writer: &mut Option<LockingWrite<'e>>,
+    ) -> Result<()> {
         condition.route()?;
         let mut reserved = self.reserve(condition);
         while let Err(lack) = reserved {
-            reserved = match lack {
-                Lack::Locked => self.reserve_among_locks(condition)?,
-                lack => {
-                    match lack {
-                        Lack::Look => condition.look()?,
-                        _ => self.mend(lack)?,
-                    }
-                    if lack == Lack::View {
-                        condition.route()?;
-                    }
-                    self.reserve(condition)
-                }
+            match lack {
+                Lack::Locked => {}
+                Lack::Look => condition.look()?,
+                _ => self.mend(lack)?,
+            }
+            if lack == Lack::View {
+                condition.route()?;
+            }
+            // From the first lock on: what a condition has looked at would be stale in an attempt more.
+            reserved = if lack == Lack::Locked || writer.is_some() {
+                let writer = writer.get_or_insert_with(|| LockingWrite::begin(self.engine));
+                self.reserve_among_locks(condition, writer)?
+            } else {
+                self.reserve(condition)
             };
         }
         Ok(())

@@ -31,6 +31,7 @@ impl Engine {
         patience: Duration,
     ) -> Result<Option<Seq>> {
         let mut table = self.locks.open();
+        table.expire_if_late(owner);
         table.check(owner)?;
         table.used_here(owner);
         if table.has(owner, space, what, mode) {
@@ -45,6 +46,8 @@ impl Engine {
             drop(table);
             self.await_lock(owner, &waiter, patience)?;
             table = self.locks.open();
+            // Its time may have been over before it woke.
+            table.check(owner)?;
         }
         let newest = self.keep_writers_out(&mut table, space, what)?;
         drop(table);
@@ -76,15 +79,17 @@ impl Engine {
             let expiry = table.next_expiry(owner);
             let ended = match self.check_writable("lock") {
                 Ok(()) if deadline.is_some_and(|deadline| now >= deadline) => {
-                    Err(table.timed_out(owner, patience))
+                    Err(table.timed_out(owner, begun.elapsed()))
                 }
-                others => others,
+                Ok(()) => table.waits_for_itself(owner).map_or(Ok(()), Err),
+                closed => closed,
             };
-            if ended.is_err() {
+            if let Err(error) = ended {
                 // It may have been granted in this very moment.
                 if table.stop_waiting(owner) {
-                    self.locks.timeouts.fetch_add(1, Relaxed);
-                    break ended;
+                    let timed_out = u64::from(error.kind() == ErrorKind::TimedOut);
+                    self.locks.timeouts.fetch_add(timed_out, Relaxed);
+                    break Err(error);
                 }
                 continue;
             }
@@ -128,6 +133,8 @@ impl Engine {
             if space.dropped.load(Relaxed) {
                 return Err(dropped(space));
             }
+            // A store that is closed has no others.
+            self.check_writable("lock")?;
         }
     }
 

@@ -397,23 +397,63 @@ fn read_committed_sees_each_time_what_there_is() {
 fn what_was_written_since_the_first_lock_is_a_conflict_at_once() {
     let (_dir, db) = open_shared("since");
     let space = db.default_keyspace();
-    let mut transaction = begin(&db);
-    // No moment was chosen yet.
-    db.put("a", "1").expect("put");
-    assert_eq!(transaction.get_for_update(space, "a").expect("get").as_deref(), Some(&b"1"[..]));
-    db.put("b", "1").expect("put");
-    db.put("m", "1").expect("put");
+    let begun = || {
+        let mut transaction = begin(&db);
+        // No moment was chosen yet.
+        db.put("a", "1").expect("put");
+        let seen = transaction.get_for_update(space, "a").expect("get");
+        assert_eq!(seen.as_deref(), Some(&b"1"[..]));
+        db.put("b", "1").expect("put");
+        db.put("m", "1").expect("put");
+        transaction
+    };
+    let mut transaction = begun();
     let error = transaction.get_for_update(space, "b").expect_err("it would not see it");
     assert_eq!(lost(Err(error)).0, b"b");
+    // It has the lock, and has not seen what was there: it cannot go on.
+    let error = transaction.put(space, "b", "mine").expect_err("it is lost");
+    assert_eq!(lost(Err(error)).0, b"b");
+    assert_eq!(lost(transaction.commit()).0, b"b");
+    let mut transaction = begun();
     let error = transaction.lock_range(space, "l".., LockMode::Exclusive).expect_err("nor that");
     assert_eq!(lost(Err(error)).0, b"m");
-    transaction.lock_range(space, "x".., LockMode::Exclusive).expect("nothing came there");
+    drop(transaction);
     // A write that is to win whatever others wrote.
+    let mut transaction = begun();
+    transaction.lock_range(space, "x".., LockMode::Exclusive).expect("nothing came there");
     transaction.put_untracked(space, "b2", "mine").expect("put");
     db.put("c", "1").expect("put");
     transaction.put_untracked(space, "c", "mine").expect("put");
     transaction.commit().expect("commit");
     assert_eq!(value(&db, "c").as_deref(), Some("mine"));
+    // If it counts later it is a conflict then.
+    let mut transaction = begun();
+    db.put("c", "2").expect("put");
+    transaction.set_savepoint();
+    transaction.put_untracked(space, "c", "mine").expect("put");
+    transaction.rollback_to_savepoint().expect("taken back");
+    let error = transaction.get_for_update(space, "c").expect_err("it was written since");
+    assert_eq!(lost(Err(error)).0, b"c");
+    assert_eq!(db.properties().transactions.conflicts, 3);
+}
+
+/// The application swallows the conflict of a lock; the transaction is begun anew all the same.
+#[test]
+fn a_lost_transaction_does_not_commit_whatever_its_body_says() {
+    let (_dir, db) = open_shared("swallowed");
+    let space = db.default_keyspace();
+    let mut attempts = 0;
+    db.transact(pessimistic(), |transaction| {
+        attempts += 1;
+        transaction.get(space, "other")?;
+        if attempts == 1 {
+            db.put("key", "1")?;
+        }
+        let _swallowed = transaction.put(space, "key", "mine");
+        transaction.put(space, "key2", "mine").or(Ok(()))
+    })
+    .expect("transact");
+    assert_eq!((attempts, value(&db, "key").as_deref()), (2, Some("mine")));
 }
 
 /// Its reads are checked when it commits: they lock nothing.

@@ -108,6 +108,29 @@ fn a_write_to_what_its_own_thread_has_locked_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
     assert!(error.to_string().contains("this thread"), "{error}");
     db.put("key2", "other").expect("put");
+    // Nor does it try again and again.
+    let error = db.default_keyspace().update("key", |_| Some(vec![1])).expect_err("it is its own");
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    // Also if another lock is in the way first.
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let other = elsewhere({
+        let db = Arc::clone(&db);
+        move || {
+            let mut other = begin(&db);
+            other.put(db.default_keyspace(), "a", "other").expect("put");
+            locked.send(()).expect("heard");
+            ended.recv().expect("told");
+        }
+    });
+    is_locked.recv().expect("told");
+    end.send(()).expect("heard");
+    db.set_option("lock_timeout", "60").expect("set");
+    let error = db.delete_range("a", "z").expect_err("it is its own");
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    other.ends();
+    // A range without keys meets no locks.
+    db.delete_range("key", "key").expect("nothing to delete");
     transaction.commit().expect("commit");
     db.put("key", "other").expect("put");
 }
@@ -276,4 +299,48 @@ fn no_update_is_lost_whatever_way_it_is_made() {
     let sum: u64 = ["a", "b", "c"].into_iter().map(|key| number(db.get(key).expect("get"))).sum();
     assert_eq!(sum, 6 * EACH);
     assert_eq!(db.locks(9).count, 0);
+}
+
+/// An optimistic transaction keeps others out while it looks, and finds that one of its keys was locked meanwhile: it must let them
+/// go on before it waits, since the owner of the lock wants to commit.
+#[test]
+fn who_waits_for_a_lock_keeps_no_others_out() {
+    fn disturb(db: Arc<Db>, looks: u32, last: impl FnOnce() + Send + 'static) {
+        planted::meanwhile("keys of a transaction were looked up", move || {
+            if looks == 0 {
+                return last();
+            }
+            db.put("beside", "other").expect("put");
+            disturb(db, looks - 1, last);
+        });
+    }
+    let (_dir, db) = open_shared("keeps-out");
+    db.set_option("lock_timeout", "60").expect("set");
+    let space = db.default_keyspace();
+    // Keys are locked here all the time.
+    let mut lasting = begin(&db);
+    lasting.put(space, "lasting", "1").expect("put");
+    let mut transaction = optimistic(&db, Isolation::Snapshot);
+    transaction.put(space, "key", "mine").expect("put");
+    db.put("beside", "other").expect("put");
+    let (shared, (locked, is_locked)) = (Arc::clone(&db), std::sync::mpsc::channel());
+    let (tell, other) = std::sync::mpsc::channel();
+    disturb(Arc::clone(&db), 3, move || {
+        let thread = elsewhere(move || {
+            let mut other = begin(&shared);
+            other.put(shared.default_keyspace(), "key", "other").expect("put");
+            locked.send(()).expect("heard");
+            await_waits(&shared, 1);
+            other.put(shared.default_keyspace(), "key", "another").expect("put");
+            other.commit().map(|_| ())
+        });
+        is_locked.recv().expect("it locks");
+        tell.send(thread).expect("heard");
+    });
+    let committed = transaction.commit();
+    other.recv().expect("it came to that").ends().expect("it is not kept out");
+    assert_eq!(committed.expect_err("its key was written").kind(), ErrorKind::Conflict);
+    assert!(db.properties().transactions.holds > 0);
+    lasting.commit().expect("commit");
+    assert_eq!(db.get("key").expect("get").as_deref(), Some(&b"another"[..]));
 }

@@ -225,10 +225,8 @@ fn locks_are_told_by_the_process_that_has_the_store() {
     let db = Db::open(store.dir().join("db"), options).expect("open");
     let space = db.default_keyspace();
     let pessimistic = || TransactionOptions::pessimistic().lock_timeout(Duration::from_secs(60));
-    let (mut old, mut young) = (
-        db.begin(pessimistic()).expect("begin"),
-        db.begin(pessimistic()).expect("begin"),
-    );
+    let (mut old, mut young) =
+        (db.begin(pessimistic()).expect("begin"), db.begin(pessimistic()).expect("begin"));
     let (old_no, young_no) = (old.number().expect("locks"), young.number().expect("locks"));
     old.put(space, "a\n", "1").expect("put");
     young.put(space, "b", "1").expect("put");

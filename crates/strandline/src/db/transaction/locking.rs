@@ -1,15 +1,17 @@
 //! The locks of a transaction.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use base::{ErrorKind, LockMode, Result, Seq};
+use base::{Error, ErrorKind, LockMode, Result, Seq};
 
 use super::options::{TransactionMode, TransactionOptions};
 use super::{Isolation, Transaction};
-use crate::db::Handle;
 use crate::db::transaction::lost;
+use crate::db::{Handle, Slice};
 use crate::keyspace::KeyspaceState;
 use crate::locks::space::What;
 use crate::locks::table::{OwnerId, OwnerKind};
@@ -20,8 +22,10 @@ pub(super) struct Locking {
     handle: Arc<Handle>,
     pub owner: OwnerId,
     patience: Duration,
-    /// A lock was refused in a way that a new attempt may mend.
-    is_lost: Cell<bool>,
+    /// Keys whose writes by others did not count when they were locked: looked up when they do.
+    unchecked: RefCell<BTreeSet<(u32, Slice)>>,
+    /// Why the transaction cannot go on: it could not see all that it has locked.
+    lost: RefCell<Option<Error>>,
 }
 
 /// When a transaction was begun for the first time: later attempts keep the age, so that one of them gets through at last.
@@ -46,13 +50,14 @@ impl Locking {
         let owner = table.begin(OwnerKind::Transaction { age, expires });
         drop(table);
         let handle = Arc::clone(handle);
-        Some(Locking { handle, owner, patience, is_lost: Cell::new(false) })
+        let (unchecked, lost) = (RefCell::default(), RefCell::default());
+        Some(Locking { handle, owner, patience, unchecked, lost })
     }
 }
 
 impl Drop for Locking {
     fn drop(&mut self) {
-        self.handle.engine.locks.open().end(self.owner);
+        self.handle.engine.locks.end(self.owner);
     }
 }
 
@@ -64,7 +69,11 @@ impl Transaction {
 
     /// Whether a lock was refused in a way that a new attempt may mend.
     pub(super) fn is_lost(&self) -> bool {
-        self.locking.as_ref().is_some_and(|locking| locking.is_lost.get())
+        self.locking.as_ref().is_some_and(|locking| {
+            let lost = locking.lost.borrow();
+            let kind = lost.as_ref().map(Error::kind);
+            matches!(kind, Some(ErrorKind::Conflict | ErrorKind::Deadlock))
+        })
     }
 
     /// How old it counts when it is begun once more.
@@ -81,22 +90,26 @@ impl Transaction {
         mode: LockMode,
     ) -> Result<()> {
         let Some(locking) = &self.locking else { return Ok(()) };
-        let what = What::Key(Arc::from(key));
-        if let Some(newest) = locking.lock(space, &what, mode)?
-            && let Some(since) = self.stale_at(newest)
-            && let Some(seq) = self.engine().key_written_since(space, key, since)?
-        {
-            locking.is_lost.set(true);
-            return Err(lost("lock", space, key.to_vec(), seq));
-        }
-        Ok(())
+        let newest = locking.lock(space, &What::Key(Arc::from(key)), mode)?;
+        let newest = newest.or_else(|| locking.checks_now(space, key).then_some(Seq::MAX));
+        locking.or_lose(|| {
+            if let Some(since) = newest.and_then(|newest| self.stale_at(newest))
+                && let Some(seq) = self.engine().key_written_since(space, key, since)?
+            {
+                return Err(self.lost_at_lock(space, key.to_vec(), seq));
+            }
+            Ok(())
+        })
     }
 
     /// As [`Transaction::lock_key`], of a key whose writes by others do not count.
     pub(super) fn lock_untracked(&self, space: &Arc<KeyspaceState>, key: &[u8]) -> Result<()> {
         let Some(locking) = &self.locking else { return Ok(()) };
         let what = What::Key(Arc::from(key));
-        locking.lock(space, &what, LockMode::Exclusive).map(|_| ())
+        if locking.lock(space, &what, LockMode::Exclusive)?.is_some() {
+            locking.unchecked.borrow_mut().insert((space.id, Slice::new(key)));
+        }
+        Ok(())
     }
 
     /// As [`Transaction::lock_key`], of all keys of a range, which is not empty.
@@ -108,15 +121,22 @@ impl Transaction {
     ) -> Result<()> {
         let Some(locking) = &self.locking else { return Ok(()) };
         let span = Arc::new(span);
-        if let Some(newest) = locking.lock(space, &What::Range(Arc::clone(&span)), mode)?
-            && let Some(since) = self.stale_at(newest)
-            && let Some((key, seq)) =
-                self.engine().span_written_since(space, &span, since, newest)?
-        {
-            locking.is_lost.set(true);
-            return Err(lost("lock", space, key, seq));
-        }
-        Ok(())
+        let newest = locking.lock(space, &What::Range(Arc::clone(&span)), mode)?;
+        locking.or_lose(|| {
+            if let Some(newest) = newest
+                && let Some(since) = self.stale_at(newest)
+                && let Some((key, seq)) =
+                    self.engine().span_written_since(space, &span, since, newest)?
+            {
+                return Err(self.lost_at_lock(space, key, seq));
+            }
+            Ok(())
+        })
+    }
+
+    fn lost_at_lock(&self, space: &KeyspaceState, key: Vec<u8>, seq: Seq) -> Error {
+        self.engine().transactions.conflicts.fetch_add(1, Relaxed);
+        lost("lock", space, key, seq)
     }
 
     /// The moment at which it reads, if something that it does not see there may have been written up to `newest`. The moment is
@@ -131,11 +151,40 @@ impl Transaction {
 
 impl Locking {
     fn lock(&self, space: &Arc<KeyspaceState>, what: &What, mode: LockMode) -> Result<Option<Seq>> {
+        self.check()?;
         let engine = &self.handle.engine;
         engine.lock(self.owner, space, what, mode, self.patience).inspect_err(|error| {
-            if error.kind() == ErrorKind::Deadlock {
-                self.is_lost.set(true);
+            if !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::LimitExceeded) {
+                *self.lost.borrow_mut() = Some(error.clone());
             }
         })
+    }
+
+    /// Whether the key was locked without a look at what others wrote. It is looked at now.
+    fn checks_now(&self, space: &KeyspaceState, key: &[u8]) -> bool {
+        let mut unchecked = self.unchecked.borrow_mut();
+        !unchecked.is_empty() && unchecked.remove(&(space.id, Slice::new(key)))
+    }
+
+    /// Has a look at what was locked. If it fails the transaction cannot go on: the lock is there, and what was written before it unseen.
+    fn or_lose(&self, look: impl FnOnce() -> Result<()>) -> Result<()> {
+        look().inspect_err(|error| *self.lost.borrow_mut() = Some(error.clone()))
+    }
+
+    /// Whether the transaction can go on.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn check(&self) -> Result<()> {
+        self.lost.borrow().as_ref().map_or(Ok(()), |lost| Err(lost.clone()))
+    }
+
+    /// The transaction commits: from now on its locks do not expire.
+    ///
+    /// # Errors
+    /// Those of [`Locking::check`]; `Deadlock` and `Expired`, if its locks are gone.
+    pub(super) fn commits(&self) -> Result<()> {
+        self.check()?;
+        self.handle.engine.locks.open().commits(self.owner)
     }
 }
