@@ -42,7 +42,7 @@ impl Modes {
         match self {
             Modes::Optimistic => TransactionMode::Optimistic,
             Modes::Pessimistic => TransactionMode::Pessimistic,
-            Modes::Both if process % 2 == 0 => TransactionMode::Optimistic,
+            Modes::Both if process.is_multiple_of(2) => TransactionMode::Optimistic,
             Modes::Both => TransactionMode::Pessimistic,
         }
     }

@@ -483,7 +483,7 @@ fn transact_begins_anew_after_deadlocks() {
                 let space = db.default_keyspace();
                 for round in 0..200 {
                     // In both orders: they meet in cycles.
-                    let keys = if (no + round) % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
+                    let keys = if (no + round).is_multiple_of(2) { ["a", "b"] } else { ["b", "a"] };
                     let both = |transaction: &mut Transaction| {
                         for key in keys {
                             let old = transaction.get_for_update(space, key)?.unwrap_or_default();

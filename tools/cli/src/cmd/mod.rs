@@ -155,7 +155,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Stats(args) => stats::run(context, &args),
         Command::Top(args) => top::run(context, &args),
         Command::Pool => pool::run(context),
-        Command::Locks(args) => locks::run(context, args),
+        Command::Locks(args) => locks::run(context, &args),
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),
         Command::Sst(args) => sst::run(context, &args),
