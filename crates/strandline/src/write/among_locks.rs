@@ -83,7 +83,7 @@ impl Commit<'_, '_> {
             let owner = writer.owner(&mut table);
             let Some(in_way) = self.in_way(&mut table, owner, condition) else {
                 self.set_permit(Permit::Given);
-                let reserved = self.reserve(condition);
+                let reserved = self.reserve_again(condition);
                 self.set_permit(Permit::ToBeAsked);
                 return Ok(reserved);
             };

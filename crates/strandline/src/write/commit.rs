@@ -362,8 +362,15 @@ impl<'e, 'a> Commit<'e, 'a> {
         self.groups.iter_mut().for_each(|group| group.lengths.permit = permit);
     }
 
-    /// W2: the serial step. Takes everything or nothing, and only if `condition` holds.
-    #[inline]
+    /// W2 once more.
+    #[cold]
+    pub(crate) fn reserve_again(&mut self, condition: &mut impl Condition) -> Result<(), Lack> {
+        self.reserve(condition)
+    }
+
+    /// W2: the serial step. Takes everything or nothing, and only if `condition` holds. Its place is in the way of each write, where
+    /// a call would cost 40 instructions.
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, condition: &mut impl Condition) -> Result<(), Lack> {
         debug_assert_eq!(self.phase, Phase::Admitted);
         let engine = self.engine;

@@ -86,7 +86,21 @@ impl<'e> Commit<'e, '_> {
         writer: &mut Option<LockingWrite<'e>>,
     ) -> Result<()> {
         condition.route()?;
-        let mut reserved = self.reserve(condition);
+        match self.reserve(condition) {
+            Ok(()) => Ok(()),
+            Err(lack) => self.take_number_later(condition, writer, lack),
+        }
+    }
+
+    /// The rest of [`Commit::take_number_among`], where it could not be taken at once for want of `lack`.
+    #[cold]
+    fn take_number_later(
+        &mut self,
+        condition: &mut impl Condition,
+        writer: &mut Option<LockingWrite<'e>>,
+        lack: Lack,
+    ) -> Result<()> {
+        let mut reserved = Err(lack);
         while let Err(lack) = reserved {
             match lack {
                 Lack::Locked => {}
@@ -101,7 +115,7 @@ impl<'e> Commit<'e, '_> {
                 let writer = writer.get_or_insert_with(|| LockingWrite::begin(self.engine));
                 self.reserve_among_locks(condition, writer)?
             } else {
-                self.reserve(condition)
+                self.reserve_again(condition)
             };
         }
         Ok(())
