@@ -4,7 +4,7 @@ use super::{Report, Row, table};
 use crate::engines;
 use crate::kept::Command;
 use crate::promise::{UNEQUAL, UNLIKE_SCANS, UNLIKE_WRITERS};
-use crate::stages::{self, Place};
+use crate::stages::{self, Group};
 
 /// Where the page goes, from the root of the repository.
 pub const PAGE: &str = "docs/benchmarks.md";
@@ -16,11 +16,11 @@ const SECTION: &str = "\n## ";
 pub fn page(report: &Report, before: &str) -> String {
     let rows = report.rows();
     let mut page = intro();
-    for place in Place::ALL {
-        let of_place: Vec<&Row> = rows.iter().filter(|row| row.place == place).collect();
-        page += &match of_place.is_empty() {
-            true => earlier(before, place).unwrap_or_else(|| missing(place)),
-            false => section(report, place, &of_place),
+    for group in Group::ALL {
+        let of_group: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
+        page += &match of_group.is_empty() {
+            true => earlier(before, group).unwrap_or_else(|| missing(group)),
+            false => section(report, group, &of_group),
         };
     }
     page += "\n## Engines\n\n| engine | settings |\n|---|---|\n";
@@ -55,6 +55,9 @@ $B --only=disk-get-memory,disk-scan-memory,disk-get-cached,disk-scan-cached
 $B --only=disk-get-cold,disk-scan-cold,disk-get-direct,disk-scan-direct,disk-mixed,disk-overwrite
 $B --only=disk-get-zipf
 $B --group=hybrid
+$B --group=transaction --seconds=4
+$B --group=ycsb --seconds=5
+$B --group=tpcc --seconds=10
 $B --report --write-docs
 ```
 
@@ -88,22 +91,22 @@ that was looked at; a scan beside them reads on another thread, and is not in it
     )
 }
 
-/// The section of `place` in an earlier page.
-fn earlier(before: &str, place: Place) -> Option<String> {
-    let head = format!("{SECTION}{}\n", place.about());
+/// The section of `group` in an earlier page.
+fn earlier(before: &str, group: Group) -> Option<String> {
+    let head = format!("{SECTION}{}\n", group.about());
     let start = before.find(&head)?;
     let len = before[start + 1..].find(SECTION).map_or(before.len() - start, |next| next + 1);
     Some(before[start..start + len].to_string())
 }
 
-fn missing(place: Place) -> String {
-    format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", place.about(), place.name())
+fn missing(group: Group) -> String {
+    format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", group.about(), group.name())
 }
 
-fn section(report: &Report, place: Place, rows: &[&Row]) -> String {
-    let mut text = format!("{SECTION}{}\n\n", place.about());
+fn section(report: &Report, group: Group, rows: &[&Row]) -> String {
+    let mut text = format!("{SECTION}{}\n\n", group.about());
     let mut line = |more: &str| text += &format!("{more}\n");
-    let samples = || report.samples.iter().filter(|(_, sample)| sample.place() == place);
+    let samples = || report.samples.iter().filter(|(_, sample)| sample.group() == group);
     let used = |number: usize| samples().any(|(command, _)| *command == number);
     let commands = report.commands.iter().enumerate().filter(|(number, _)| used(*number));
     let commands: Vec<&Command> = commands.map(|(_, command)| command).collect();
@@ -214,11 +217,11 @@ mod tests {
 
     #[test]
     fn sections_of_an_earlier_page_stay() {
-        let about = Place::Tmpfs.about();
+        let about = Group::Tmpfs.about();
         let page = format!("# Page\n\n## {about}\n\nold figures\n\n## Engines\n\n| |\n");
         let section = format!("\n## {about}\n\nold figures\n");
-        assert_eq!(earlier(&page, Place::Tmpfs), Some(section.clone()));
-        assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Place::Tmpfs), Some(section));
-        assert_eq!(earlier(&page, Place::Disk), None);
+        assert_eq!(earlier(&page, Group::Tmpfs), Some(section.clone()));
+        assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Group::Tmpfs), Some(section));
+        assert_eq!(earlier(&page, Group::Disk), None);
     }
 }
