@@ -24,7 +24,7 @@ pub(super) const MAKER: Maker = Maker {
                value_files_min 0; transactions are optimistic, of snapshot isolation",
     has_log: true,
     offers: |_, _| true,
-    open: |setup| open(setup, ValueFiles::Off),
+    open: |setup| open(setup, ValueFiles::Off, TransactionOptions::new()),
 };
 
 pub(super) const APART: Maker = Maker {
@@ -33,27 +33,27 @@ pub(super) const APART: Maker = Maker {
     settings: "as strandline, and value_files_min 512, value_space 150 (default)",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, ValueFiles::Space(150)),
+    open: |setup| apart(setup, 150),
 };
 
 pub(super) const APART_130: Maker = Maker {
     name: "strandline-apart-130",
     settings: "as strandline-apart, and value_space 130",
-    open: |setup| open(setup, ValueFiles::Space(130)),
+    open: |setup| apart(setup, 130),
     ..APART
 };
 
 pub(super) const APART_155: Maker = Maker {
     name: "strandline-apart-155",
     settings: "as strandline-apart, and value_space 155",
-    open: |setup| open(setup, ValueFiles::Space(155)),
+    open: |setup| apart(setup, 155),
     ..APART
 };
 
 pub(super) const APART_200: Maker = Maker {
     name: "strandline-apart-200",
     settings: "as strandline-apart, and value_space 200",
-    open: |setup| open(setup, ValueFiles::Space(200)),
+    open: |setup| apart(setup, 200),
     ..APART
 };
 
@@ -87,7 +87,16 @@ enum Rest {
     Tables,
 }
 
-fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
+/// With values apart, in so much space.
+fn apart(setup: &Setup<'_>, space: u32) -> Result<Box<dyn Engine>> {
+    open(setup, ValueFiles::Space(space), TransactionOptions::new())
+}
+
+fn open(
+    setup: &Setup<'_>,
+    values: ValueFiles,
+    transactions: TransactionOptions,
+) -> Result<Box<dyn Engine>> {
     let dram = setup.dram;
     let sync = match setup.survives {
         Survives::Power => WalSync::Always,
@@ -133,7 +142,7 @@ fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     if keyspaces.is_empty() {
         keyspaces.push(db.default_keyspace().clone());
     }
-    Ok(Box::new(Ours { db, keyspaces, sync, rest, transactions: TransactionOptions::new() }))
+    Ok(Box::new(Ours { db, keyspaces, sync, rest, transactions }))
 }
 
 impl Keyspaces for Ours {

@@ -364,7 +364,7 @@ impl<'s, D: TransactionalDb> TableTransaction for RocksTransaction<'s, D> {
     /// With locks what is newest, which stays so. Else the put is enough: the commit asks whether another has written since the
     /// snapshot.
     fn get_for_update(
-        &self,
+        &mut self,
         table: &&'s ColumnFamily,
         key: &[u8],
     ) -> std::result::Result<Option<impl AsRef<[u8]>>, Failure> {

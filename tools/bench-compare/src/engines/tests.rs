@@ -1,18 +1,22 @@
 //! Each engine, small, behind the trait.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bench::data::rng::Rng;
 use bench::scratch::Scratch;
+use bench::tpcc::Scale;
 
 use super::{BARE_LOOPS, Change, Engine, Maker, OURS, RIVALS, Result, Setup, all};
 use crate::data::{Data, Filling, Spread};
-use crate::dram::Sizes;
+use crate::dram::{Dram, Sizes};
 use crate::flags::Flags;
 use crate::ground;
 use crate::measure::bytes::ProcessBytes;
 use crate::promise::Promise;
 use crate::stages::{self, Fit, Group, Place, Prepared, Survives, Work};
+use crate::work::orders::{TablesJob, Task};
+use crate::work::{Length, OfKind};
 
 /// Puts, batches, deletes, gets and scans; again after a compaction.
 fn exercise(engine: &dyn Engine, durable: Survives) {
@@ -208,6 +212,41 @@ fn updates_of_threads_lose_none() {
         assert!(!engine.get(b"none", &mut value).unwrap());
         engine.close().unwrap();
     }
+}
+
+#[test]
+fn tables_are_checked_on_every_engine() {
+    for maker in transactional() {
+        let Some(scratch) = on_disk() else { return };
+        let mut setup = setup(scratch.path(), Place::Disk, Survives::Kill);
+        (setup.keyspaces, setup.dram) = (&bench::tpcc::TABLES, roomy(&setup));
+        let engine = (maker.open)(&setup).unwrap();
+        let job =
+            |task| engine.tables(&TablesJob::new(Scale { warehouses: 1, percent: 1 }, 7, task));
+        let empty = job(Task::Check).unwrap_err();
+        assert!(empty.contains("warehouse 1 is not there"), "{}: {empty}", maker.name);
+        job(Task::Load).unwrap();
+        job(Task::Check).unwrap();
+        let length = Length { time: Duration::from_secs(60), ops: 300 };
+        let measured = job(Task::Run(3, length)).unwrap().measured();
+        let ended = |kind: &OfKind| kind.count + kind.rolled_back;
+        assert_eq!(measured.kinds.iter().map(ended).sum::<u64>(), 900, "{}", maker.name);
+        assert_eq!(measured.rate.ops, measured.kinds[0].count, "{}", maker.name);
+        assert!(measured.kinds.iter().all(|kind| kind.count > 0), "{}", maker.name);
+        assert!(measured.user_bytes > 100_000, "{}", maker.name);
+        job(Task::Check).unwrap();
+        // Another load puts orders in place of those that were made, and some of theirs stay.
+        job(Task::Load).unwrap();
+        let mixed = job(Task::Check).unwrap_err();
+        assert!(mixed.contains("consistency condition"), "{}: {mixed}", maker.name);
+        engine.close().unwrap();
+    }
+}
+
+/// As much memory as a Delivery takes.
+fn roomy(setup: &Setup<'_>) -> Dram {
+    let sizes = Sizes { memory: 8 << 20, data: 64 << 20, orders: 16 << 20 };
+    sizes.dram(setup.place, Fit::Orders)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::measure::latency::Latency;
 use crate::measure::misses::Hits;
 use crate::plan;
 use crate::sample::Sample;
-use crate::stages::{Holds, Place, Work};
+use crate::stages::{Holds, Place, Survives, Work};
 use crate::work::records::RECORD_KEY;
 use crate::work::{Measured, OfKind};
 
@@ -45,7 +45,10 @@ pub fn of(runs: &[&Sample]) -> String {
         let conflicts =
             |run: &Sample| run.measured.conflicts.map(|conflicts| conflicts.most as f64);
         let most = all(&conflicts).into_iter().fold(0.0, f64::max);
-        costs.push(format!("{percent:.2} conflicts in 100 commits (at most {most} of one)"));
+        costs.push(match percent > 0.0 {
+            true => format!("{percent:.2} conflicts in 100 commits (at most {most} of one)"),
+            false => "no conflicts".into(),
+        });
     }
     if runs.iter().any(|run| run.measured.latency.is_some()) {
         let p99 = of(&|run| run.measured.latency?.p99).map_or("-".into(), time);
@@ -86,7 +89,7 @@ pub fn of(runs: &[&Sample]) -> String {
     if runs.iter().any(unsettled) {
         costs.push("more was written when that was no longer waited for".into());
     }
-    if let Some(commits) = of(&|run| commits_a_sync(&run.measured)) {
+    if let Some(commits) = of(&|run| commits_a_sync(run)) {
         costs.push(format!("{commits:.1} commits a sync"));
     }
     if let Some(read) = of(&|run| read_per_operation(run)) {
@@ -188,8 +191,9 @@ pub fn system_by_engine(sample: &Sample) -> Option<f64> {
     (files > 0 && unsynced).then(|| given.max(dirtied) as f64 / files as f64)
 }
 
-/// Commits for each sync of the log, where both are counted.
-pub fn commits_a_sync(measured: &Measured) -> Option<f64> {
+/// Commits for each sync of the log, where both are counted and commits are synced.
+pub fn commits_a_sync(sample: &Sample) -> Option<f64> {
+    let measured = Some(&sample.measured).filter(|_| sample.case.survives == Survives::Power)?;
     let syncs = measured.written?.syncs.filter(|syncs| *syncs > 0)?;
     (measured.commits > 0).then(|| measured.commits as f64 / syncs as f64)
 }

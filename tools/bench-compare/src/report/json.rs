@@ -119,7 +119,7 @@ fn costs(sample: &Sample) -> Value {
         "engine_file_bytes": measured.written.map(|written| written.files),
         "engine_pm_bytes": measured.written.map(|written| written.pm),
         "engine_syncs": measured.written.and_then(|written| written.syncs),
-        "commits_per_sync": commits_a_sync(measured),
+        "commits_per_sync": commits_a_sync(sample),
         "file_bytes": file_bytes(measured),
         "file_bytes_per_byte_put": file_bytes_per_byte_put(sample),
         "device_bytes_per_byte_put": device_bytes_per_byte_put(sample),

@@ -20,8 +20,9 @@ pub struct TablesJob {
     task: Task,
 }
 
+/// A task.
 #[derive(Clone, Copy, Debug)]
-enum Task {
+pub enum Task {
     /// Fills them.
     Load,
     /// Lets so many terminals work.
@@ -40,6 +41,11 @@ pub struct TablesOutcome {
 }
 
 impl TablesJob {
+    /// A task on tables of that scale. What is random follows from the seed.
+    pub fn new(scale: Scale, seed: u64, task: Task) -> TablesJob {
+        TablesJob { scale, seed, task }
+    }
+
     /// Does it on the tables in `store`.
     ///
     /// # Errors
@@ -129,7 +135,8 @@ impl TablesOutcome {
         }
     }
 
-    fn measured(&self) -> Measured {
+    /// The figures of a run.
+    pub fn measured(&self) -> Measured {
         let kinds: Vec<OfKind> = Kind::ALL.iter().map(|kind| self.kind(*kind)).collect();
         let conflicts = kinds.iter().filter_map(|kind| kind.conflicts);
         let conflicts = conflicts.fold(Conflicts::default(), Conflicts::and);
@@ -167,5 +174,5 @@ pub fn verify(bench: &Bench<'_>) -> Result<()> {
 }
 
 fn job(bench: &Bench<'_>, task: Task) -> TablesJob {
-    TablesJob { scale: bench.scale, seed: bench.seed, task }
+    TablesJob::new(bench.scale, bench.seed, task)
 }

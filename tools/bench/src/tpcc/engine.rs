@@ -64,7 +64,7 @@ impl TableTransaction for Transaction {
 
     /// That it puts the key is enough: the commit asks whether another has written it since the begin.
     fn get_for_update(
-        &self,
+        &mut self,
         table: &Keyspace,
         key: &[u8],
     ) -> Result<Option<impl AsRef<[u8]>>, Failure> {

@@ -32,6 +32,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 use strandline::{Db, Isolation, TransactionOptions};
 
 pub use engine::StrandlineTables;
@@ -47,6 +48,7 @@ pub use transactions::{Kind, Verdict};
 use crate::bench::{Bench, Crew};
 use crate::config::Config;
 use crate::data::rng::Rng;
+use crate::report::outcome::Outcome;
 use crate::report::{self, say};
 use crate::work::done::Done;
 use crate::worker::Worker;
@@ -72,6 +74,7 @@ pub(crate) fn tpcc(bench: &mut Bench) -> Result<Done, String> {
     let figures = figures.into_inner().map_err(|error| error.to_string())?;
     figures.tell(&mut outcome);
     let rows = check(&db, scale)?;
+    without_flags(&mut outcome);
     outcome.note("warehouses", scale.warehouses);
     outcome.note("scale_percent", scale.percent);
     outcome.note("rows_checked", rows);
@@ -125,6 +128,7 @@ pub(crate) fn tpcc_check(bench: &mut Bench) -> Result<Done, String> {
         Ok(())
     })?;
     outcome.message = format!("(consistency conditions 1 to 12 hold, {rows} rows)");
+    without_flags(&mut outcome);
     outcome.note("rows_checked", rows);
     Ok(outcome.into())
 }
@@ -154,7 +158,14 @@ fn load(bench: &mut Bench) -> Result<(), String> {
     let mut outcome = outcome?;
     schema::note_scale(&db, scale)?;
     outcome.message = format!("({scale})");
+    without_flags(&mut outcome);
     report::tell(&bench.config, &outcome)
+}
+
+/// Keys and rows have lengths of their own, whatever flags say.
+fn without_flags(outcome: &mut Outcome) {
+    outcome.note("key_size", Value::Null);
+    outcome.note("value_size", Value::Null);
 }
 
 /// Shown on a terminal, and nowhere else.

@@ -47,7 +47,7 @@ impl<T, R: Field> Table<T, R> {
     /// The row of `key`, which is there, and which the transaction is going to put.
     pub(super) fn row_for_update<X: TableTransaction<Table = T>>(
         &self,
-        transaction: &X,
+        transaction: &mut X,
         key: impl AsRef<[u8]>,
     ) -> Result<R, Failure> {
         let key = key.as_ref();

@@ -80,7 +80,7 @@ pub trait TableTransaction: Sized {
     /// # Errors
     /// The store says no.
     fn get_for_update(
-        &self,
+        &mut self,
         table: &Self::Table,
         key: &[u8],
     ) -> Result<Option<impl AsRef<[u8]>>, Failure>;
