@@ -5,7 +5,7 @@
 //! lock, as they are then, and all others as of the snapshot, as MySQL reads by default.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bench::tpcc::{Entry, Failure, TableStore, TableTransaction};
 use rocksdb::{
@@ -26,7 +26,7 @@ use crate::work::orders::{TablesJob, TablesOutcome};
 pub(super) const OPTIMISTIC: Maker = Maker {
     name: "rocksdb-optimistic",
     version: "RocksDB 11.8.1, OptimisticTransactionDB",
-    settings: "as rocksdb; OptimisticTransactionDB, validated at the commit. Of one key: GetForUpdate, Put, Commit. Of TPC-C: with a \
+    settings: "as rocksdb; OptimisticTransactionDB, validated at the commit; an object of its own for each transaction, for the crate has no way to use one again. Of one key: GetForUpdate, Put, Commit. Of TPC-C: with a \
                snapshot from the begin for what is read and for what must not have changed (snapshot isolation)",
     has_log: true,
     offers: |stage, _| stage.group.wants_transactions(),
@@ -36,8 +36,8 @@ pub(super) const OPTIMISTIC: Maker = Maker {
 pub(super) const PESSIMISTIC: Maker = Maker {
     name: "rocksdb-pessimistic",
     version: "RocksDB 11.8.1, TransactionDB",
-    settings: "as rocksdb; TransactionDB, with detection of deadlocks and a timeout of 1 s (default). Of one key: GetForUpdate, Put, \
-               Commit. Of TPC-C: GetForUpdate of each row that is put or deleted, all other reads as of a snapshot from the begin",
+    settings: "as rocksdb; TransactionDB, with a timeout of 1 s (default); objects as there. Of one key: GetForUpdate, Put, \
+               Commit. Of TPC-C: with detection of deadlocks, GetForUpdate of each row that is put or deleted, all other reads as of a snapshot from the begin",
     open: open::<TransactionDB>,
     ..OPTIMISTIC
 };
@@ -66,19 +66,28 @@ type Outcome<T> = std::result::Result<T, Error>;
 /// A database of either kind.
 trait TransactionalDb: DBAccess + Sized + Send + Sync {
     const GUARD: Guard;
+    type Begin: Send + Sync;
+    fn begin_options(moment: Moment) -> Self::Begin;
     fn open_in(
         options: &Options,
         dir: &Path,
         families: Vec<ColumnFamilyDescriptor>,
     ) -> Outcome<Self>;
     fn family(&self, name: &str) -> Option<&ColumnFamily>;
-    fn begin(&self, write: &WriteOptions, moment: Moment) -> Transaction<'_, Self>;
+    fn begin(&self, write: &WriteOptions, options: &Self::Begin) -> Transaction<'_, Self>;
     fn write_batch(&self, batch: Batch, write: &WriteOptions) -> Outcome<()>;
     fn flush_all(&self) -> Outcome<()>;
 }
 
 impl TransactionalDb for OptimisticTransactionDB {
     const GUARD: Guard = Guard::Validation;
+    type Begin = OptimisticTransactionOptions;
+
+    fn begin_options(moment: Moment) -> OptimisticTransactionOptions {
+        let mut options = OptimisticTransactionOptions::default();
+        options.set_snapshot(moment == Moment::Begin);
+        options
+    }
 
     fn open_in(
         options: &Options,
@@ -92,10 +101,8 @@ impl TransactionalDb for OptimisticTransactionDB {
         self.cf_handle(name)
     }
 
-    fn begin(&self, write: &WriteOptions, moment: Moment) -> Transaction<'_, Self> {
-        let mut options = OptimisticTransactionOptions::default();
-        options.set_snapshot(moment == Moment::Begin);
-        self.transaction_opt(write, &options)
+    fn begin(&self, write: &WriteOptions, options: &Self::Begin) -> Transaction<'_, Self> {
+        self.transaction_opt(write, options)
     }
 
     fn write_batch(&self, batch: Batch, write: &WriteOptions) -> Outcome<()> {
@@ -109,6 +116,14 @@ impl TransactionalDb for OptimisticTransactionDB {
 
 impl TransactionalDb for TransactionDB {
     const GUARD: Guard = Guard::Locks;
+    type Begin = TransactionOptions;
+
+    /// A lock keeps others out, so that nothing is left to compare with a snapshot. Those of one key wait in no circle.
+    fn begin_options(moment: Moment) -> TransactionOptions {
+        let mut options = TransactionOptions::default();
+        options.set_deadlock_detect(moment == Moment::Begin);
+        options
+    }
 
     fn open_in(
         options: &Options,
@@ -123,11 +138,8 @@ impl TransactionalDb for TransactionDB {
         self.cf_handle(name)
     }
 
-    /// A lock keeps others out, so that nothing is left to compare with a snapshot.
-    fn begin(&self, write: &WriteOptions, _: Moment) -> Transaction<'_, Self> {
-        let mut options = TransactionOptions::default();
-        options.set_deadlock_detect(true);
-        self.transaction_opt(write, &options)
+    fn begin(&self, write: &WriteOptions, options: &Self::Begin) -> Transaction<'_, Self> {
+        self.transaction_opt(write, options)
     }
 
     fn write_batch(&self, batch: Batch, write: &WriteOptions) -> Outcome<()> {
@@ -139,13 +151,15 @@ impl TransactionalDb for TransactionDB {
     }
 }
 
-struct RocksTransactions<D> {
+struct RocksTransactions<D: TransactionalDb> {
     db: D,
     write: WriteOptions,
+    /// Of transactions of one key, and of several: to make them takes as long as a part of a transaction.
+    of_one: D::Begin,
+    of_several: D::Begin,
     /// Reads what is newest.
     newest: ReadOptions,
     survives: Survives,
-    dir: PathBuf,
     log: RocksLog,
 }
 
@@ -155,10 +169,11 @@ fn open<D: TransactionalDb + 'static>(setup: &Setup<'_>) -> Result<Box<dyn Engin
     Ok(Box::new(RocksTransactions {
         db,
         write: write_options(setup.survives),
+        of_one: D::begin_options(Moment::Newest),
+        of_several: D::begin_options(Moment::Begin),
         newest: ReadOptions::default(),
         survives: setup.survives,
         log: RocksLog::read(&dir)?,
-        dir,
     }))
 }
 
@@ -175,7 +190,7 @@ fn failure(error: &Error) -> Failure {
 
 impl<D: TransactionalDb> RocksTransactions<D> {
     fn update_once(&self, key: &[u8], change: &mut dyn Change) -> std::result::Result<(), Failure> {
-        let transaction = self.db.begin(&self.write, Moment::Newest);
+        let transaction = self.db.begin(&self.write, &self.of_one);
         let old = transaction.get_pinned_for_update_opt(key, true, &self.newest);
         let old = old.map_err(|error| failure(&error))?;
         let new = change.of(old.as_deref()).map_err(Failure::Tables)?;
@@ -253,10 +268,7 @@ impl<D: TransactionalDb> Engine for RocksTransactions<D> {
     }
 
     fn durability(&self) -> Result<String> {
-        let log = RocksLog::read(&self.dir)?;
-        if log != self.log {
-            return Err(format!("rocksdb: its LOG tells {log}, and told {}", self.log));
-        }
+        let log = &self.log;
         Ok(match self.survives {
             Survives::Nothing => "WAL off".into(),
             Survives::Kill => format!("WAL written, sync=false; {log}"),
@@ -286,7 +298,7 @@ impl<D: TransactionalDb> TableStore for RocksTransactions<D> {
     }
 
     fn begin(&self) -> std::result::Result<RocksTransaction<'_, D>, Failure> {
-        let transaction = self.db.begin(&self.write, Moment::Begin);
+        let transaction = self.db.begin(&self.write, &self.of_several);
         let moment = match D::GUARD {
             Guard::Validation => None,
             Guard::Locks => Some(SnapshotWithThreadMode::new(&self.db)),

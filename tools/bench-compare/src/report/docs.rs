@@ -1,9 +1,11 @@
 //! The report as a page: a section for each group, which keeps its place and its own command until it is measured again.
 
 use super::{Report, Row, table};
-use crate::engines;
+use crate::engines::{self, BARE_LOOPS, RIVALS};
+use crate::flags::Flags;
 use crate::kept::Command;
 use crate::promise::{UNEQUAL, UNLIKE_SCANS, UNLIKE_WRITERS};
+use crate::sample::{self, Load};
 use crate::stages::{self, Group};
 
 /// Where the page goes, from the root of the repository.
@@ -19,8 +21,9 @@ pub fn page(report: &Report, before: &str) -> String {
     for group in Group::ALL {
         let of_group: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
         page += &match of_group.is_empty() {
-            true => earlier(before, group).unwrap_or_else(|| missing(group)),
-            false => section(report, group, &of_group),
+            true => earlier(before, group)
+                .map_or_else(|| missing(group), |section| with_lacks(&section, group)),
+            false => with_lacks(&section(report, group, &of_group), group),
         };
     }
     page += "\n## Engines\n\n| engine | settings |\n|---|---|\n";
@@ -101,6 +104,44 @@ fn earlier(before: &str, group: Group) -> Option<String> {
 
 fn missing(group: Group) -> String {
     format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", group.about(), group.name())
+}
+
+/// Begins the line about benchmarks of a group that have no row where others have.
+const LACKS: &str = "Without a row yet: ";
+
+/// The section with a line about what it lacks, in place of an earlier one.
+fn with_lacks(section: &str, group: Group) -> String {
+    let kept = section.lines().filter(|line| !line.starts_with(LACKS)).collect::<Vec<_>>();
+    let section = kept.join("\n").trim_end().to_string() + "\n";
+    match lacks(&section, group) {
+        None => section,
+        Some(lacks) => format!("{section}\n{LACKS}{lacks}.\n"),
+    }
+}
+
+/// The benchmarks that run by themselves and have no row in the section, with the engines beside which they have none.
+pub(super) fn lacks(section: &str, group: Group) -> Option<String> {
+    let mut lacking: Vec<(&str, Vec<&str>)> = Vec::new();
+    let usual = Flags::default();
+    for stage in stages::all().filter(|stage| stage.group == group) {
+        for case in usual.cases(stage) {
+            let makers = RIVALS.iter().chain(&BARE_LOOPS);
+            for maker in makers.filter(|maker| (maker.offers)(stage, case)) {
+                let key = sample::key(stage, case, Load::default());
+                let cells = [case.name, maker.name, &case.threads.to_string(), &key.values()];
+                if section.contains(&format!("\n| {} | ", cells.join(" | "))) {
+                    continue;
+                }
+                match lacking.iter_mut().find(|(name, _)| *name == case.name) {
+                    Some((_, rivals)) if rivals.contains(&maker.name) => {}
+                    Some((_, rivals)) => rivals.push(maker.name),
+                    None => lacking.push((case.name, vec![maker.name])),
+                }
+            }
+        }
+    }
+    let told = lacking.iter().map(|(name, rivals)| format!("{name} ({})", rivals.join(", ")));
+    (!lacking.is_empty()).then(|| told.collect::<Vec<_>>().join("; "))
 }
 
 fn section(report: &Report, group: Group, rows: &[&Row]) -> String {
@@ -223,5 +264,27 @@ mod tests {
         assert_eq!(earlier(&page, Group::Tmpfs), Some(section.clone()));
         assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Group::Tmpfs), Some(section));
         assert_eq!(earlier(&page, Group::Disk), None);
+    }
+
+    #[test]
+    fn a_section_tells_what_it_lacks_once() {
+        let row = |rival: &str| format!("| tpcc-disk | {rival} | 16 | any | 1 k |\n");
+        let section = format!("\n## TPC-C\n\n{}", row("rocksdb-optimistic"));
+        let told = with_lacks(&section, Group::Tpcc);
+        let line =
+            "Without a row yet: tpcc-disk (rocksdb-optimistic, rocksdb-pessimistic); tpcc-pm (";
+        assert!(told.contains(line), "{told}");
+        assert_eq!(with_lacks(&told, Group::Tpcc), told);
+        // Each number of threads has its row.
+        let all: String = ["tpcc-disk", "tpcc-pm"]
+            .iter()
+            .flat_map(|name| ["1", "2", "16"].map(|threads| (name, threads)))
+            .flat_map(|(name, threads)| {
+                ["rocksdb-optimistic", "rocksdb-pessimistic"]
+                    .map(|rival| format!("| {name} | {rival} | {threads} | any | 1 k |\n"))
+            })
+            .collect();
+        let whole = format!("\n## TPC-C\n\n{all}");
+        assert_eq!(with_lacks(&whole, Group::Tpcc), whole);
     }
 }
