@@ -42,7 +42,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "rivals",
         "names",
-        "engines to compare with (default: rocksdb,rocksdb-recycle,rocksdb-second,rocksdb-optimistic,rocksdb-pessimistic,fjall,redb,lmdb). With values apart from their \
+        "engines to compare with (default: rocksdb,rocksdb-recycle,rocksdb-second,strandline-pessimistic,rocksdb-optimistic,rocksdb-pessimistic,fjall,redb,lmdb). With values apart from their \
          keys: strandline-apart, the same with another value_space (strandline-apart-130, -155, -200), rocksdb-blob and \
          rocksdb-blob-unforced. With a secondary cache that does not compress: rocksdb-second-unpacked",
     ),

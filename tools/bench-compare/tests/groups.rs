@@ -50,7 +50,8 @@ fn number(value: &Value, field: &str) -> f64 {
     value[field].as_f64().unwrap_or_else(|| panic!("{field} in {value}"))
 }
 
-const TRANSACTIONAL: [&str; 3] = ["strandline", "rocksdb-optimistic", "rocksdb-pessimistic"];
+const TRANSACTIONAL: [&str; 4] =
+    ["strandline", "strandline-pessimistic", "rocksdb-optimistic", "rocksdb-pessimistic"];
 
 #[test]
 fn transactions_of_one_key_tell_commits_conflicts_and_the_last_of_ten_thousand() {

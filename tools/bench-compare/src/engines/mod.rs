@@ -232,11 +232,12 @@ pub struct Maker {
 
 /// This engine.
 pub const OURS: &Maker = &ours::MAKER;
-/// The others.
-pub const RIVALS: [&Maker; 8] = [
+/// The others, and this one in another mode.
+pub const RIVALS: [&Maker; 9] = [
     &rocks::MAKER,
     &rocks::RECYCLING,
     &rocks::SECOND,
+    &ours::PESSIMISTIC,
     &rocks_transactions::OPTIMISTIC,
     &rocks_transactions::PESSIMISTIC,
     &fjall::MAKER,

@@ -2,8 +2,8 @@
 
 use bench::tpcc::StrandlineTables;
 use strandline::{
-    Batch, Db, Durability, Keyspace, KeyspaceOptions, Options, PmSource, ReadOptions, SsdSource,
-    TransactionOptions, WalSync,
+    Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, PmSource, ReadOptions,
+    SsdSource, Transaction, TransactionOptions, WalSync,
 };
 
 use super::rocks::has_long_values;
@@ -25,6 +25,16 @@ pub(super) const MAKER: Maker = Maker {
     has_log: true,
     offers: |_, _| true,
     open: |setup| open(setup, ValueFiles::Off, TransactionOptions::new()),
+};
+
+pub(super) const PESSIMISTIC: Maker = Maker {
+    name: "strandline-pessimistic",
+    version: concat!("strandline ", env!("CARGO_PKG_VERSION"), ", transactions with locks"),
+    settings: "as strandline, and transactions lock (TransactionOptions::pessimistic), of snapshot isolation; of TPC-C get_for_update of \
+               each row that is put",
+    offers: |stage, _| stage.group.wants_transactions(),
+    open: |setup| open(setup, ValueFiles::Off, TransactionOptions::pessimistic()),
+    ..MAKER
 };
 
 pub(super) const APART: Maker = Maker {
@@ -212,20 +222,25 @@ impl Engine for Ours {
 
     fn update(&self, key: &[u8], change: &mut dyn Change) -> Result<u64> {
         let (keyspace, mut attempts, mut wrong) = (&self.keyspaces[0], 0, None);
-        self.db
-            .transact(self.transactions.clone(), |transaction| {
-                attempts += 1;
-                let old = transaction.get_for_update(keyspace, key)?;
-                match change.of(old.as_deref()) {
-                    Ok(new) => transaction.put(keyspace, key, new),
-                    // Nothing is changed then.
-                    Err(error) => {
-                        wrong = Some(error);
-                        Ok(())
-                    }
+        let mut body = |transaction: &mut Transaction| {
+            attempts += 1;
+            let old = transaction.get_for_update(keyspace, key)?;
+            match change.of(old.as_deref()) {
+                Ok(new) => transaction.put(keyspace, key, new),
+                // Nothing is changed then.
+                Err(error) => {
+                    wrong = Some(error);
+                    Ok(())
                 }
-            })
-            .map_err(failed)?;
+            }
+        };
+        loop {
+            match self.db.transact(self.transactions.clone(), &mut body) {
+                // It waited too long for a lock.
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
+                done => break done.map_err(failed)?,
+            }
+        }
         wrong.map_or(Ok(attempts - 1), Err)
     }
 

@@ -121,8 +121,8 @@ fn rocksdb() {
 }
 
 #[test]
-fn rocksdb_with_transactions() {
-    for name in ["rocksdb-optimistic", "rocksdb-pessimistic"] {
+fn engines_with_transactions() {
+    for name in ["rocksdb-optimistic", "rocksdb-pessimistic", "strandline-pessimistic"] {
         smoke(named(name), Place::Tmpfs);
         smoke(named(name), Place::Disk);
     }
@@ -187,7 +187,7 @@ fn transactional() -> impl Iterator<Item = &'static Maker> {
 
 #[test]
 fn updates_of_threads_lose_none() {
-    assert_eq!(transactional().count(), 3);
+    assert_eq!(transactional().count(), 4);
     for maker in transactional() {
         let Some(scratch) = on_disk() else { return };
         let engine = (maker.open)(&setup(scratch.path(), Place::Disk, Survives::Kill)).unwrap();
@@ -256,9 +256,12 @@ fn engines_without_transactions_run_no_benchmark_of_them() {
             let offering: Vec<&str> =
                 all().filter(|maker| (maker.offers)(stage, case)).map(|maker| maker.name).collect();
             let wanted: Option<&[&str]> = match stage.group {
-                Group::Transaction | Group::Tpcc => {
-                    Some(&["strandline", "rocksdb-optimistic", "rocksdb-pessimistic"])
-                }
+                Group::Transaction | Group::Tpcc => Some(&[
+                    "strandline",
+                    "strandline-pessimistic",
+                    "rocksdb-optimistic",
+                    "rocksdb-pessimistic",
+                ]),
                 Group::Ycsb => Some(&["strandline", "rocksdb", "fjall", "redb", "lmdb"]),
                 _ => None,
             };

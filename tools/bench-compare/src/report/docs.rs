@@ -271,8 +271,7 @@ mod tests {
         let row = |rival: &str| format!("| tpcc-disk | {rival} | 16 | any | 1 k |\n");
         let section = format!("\n## TPC-C\n\n{}", row("rocksdb-optimistic"));
         let told = with_lacks(&section, Group::Tpcc);
-        let line =
-            "Without a row yet: tpcc-disk (rocksdb-optimistic, rocksdb-pessimistic); tpcc-pm (";
+        let line = "Without a row yet: tpcc-disk (strandline-pessimistic, rocksdb-optimistic, rocksdb-pessimistic); tpcc-pm (";
         assert!(told.contains(line), "{told}");
         assert_eq!(with_lacks(&told, Group::Tpcc), told);
         // Each number of threads has its row.
@@ -280,7 +279,7 @@ mod tests {
             .iter()
             .flat_map(|name| ["1", "2", "16"].map(|threads| (name, threads)))
             .flat_map(|(name, threads)| {
-                ["rocksdb-optimistic", "rocksdb-pessimistic"]
+                ["strandline-pessimistic", "rocksdb-optimistic", "rocksdb-pessimistic"]
                     .map(|rival| format!("| {name} | {rival} | {threads} | any | 1 k |\n"))
             })
             .collect();

@@ -24,6 +24,7 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
         "TPC-C's five transactions by the same code over a keyspace of this engine, or a column family of RocksDB, for each table; so many \
          terminals on --warehouses; rates count committed New-Orders, and tpmC, which is no audited result, sixty times \
          that. Logs are written and not synced. strandline and rocksdb-optimistic: snapshot isolation, first to commit wins. \
+         strandline-pessimistic: snapshot isolation, first to lock wins. \
          rocksdb-pessimistic: rows that change are read with locks, with detection of deadlocks, all others as of a snapshot at the begin. \
          All conditions of consistency are checked at the end",
     ),

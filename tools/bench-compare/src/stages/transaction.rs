@@ -42,7 +42,7 @@ pub(super) const ABOUT: &[(&str, &str)] = &[
         "transaction-rmw",
         "transactions that read a random key of a million and put the next value of it, begun anew after a conflict; rates count \
          commits, times are from the first attempt's begin to the commit. Memtables hold all keys and what is put. \
-         Logs are written and not synced. strandline: Db::transact, get_for_update, put. rocksdb-optimistic and \
+         Logs are written and not synced. strandline, and strandline-pessimistic with locks: Db::transact, get_for_update, put. rocksdb-optimistic and \
          rocksdb-pessimistic: GetForUpdate, Put, Commit, without a snapshot. At the end each value must tell as many commits as \
          its key had",
     ),

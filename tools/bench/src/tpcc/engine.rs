@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use strandline::{
-    Batch, Db, Error, ErrorKind, Keyspace, KeyspaceOptions, Slice, Transaction, TransactionOptions,
+    Batch, Db, Error, ErrorKind, Keyspace, KeyspaceOptions, Slice, Transaction, TransactionMode,
+    TransactionOptions,
 };
 
 use super::store::{Entry, Failure, TableStore, TableTransaction};
@@ -22,10 +23,16 @@ impl StrandlineTables {
     }
 }
 
+/// A transaction of this engine.
+pub struct StrandlineTransaction {
+    transaction: Transaction,
+    mode: TransactionMode,
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error.kind() {
-            ErrorKind::Conflict => Failure::Conflict,
+            ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::TimedOut => Failure::Conflict,
             _ => Failure::Store(error.to_string()),
         }
     }
@@ -34,14 +41,15 @@ impl From<Error> for Failure {
 impl TableStore for StrandlineTables {
     type Table<'s> = Keyspace;
     type Batch = Batch;
-    type Transaction<'s> = Transaction;
+    type Transaction<'s> = StrandlineTransaction;
 
     fn table(&self, name: &str) -> Result<Keyspace, Failure> {
         Ok(self.db.keyspace_or_create(name, KeyspaceOptions::new())?)
     }
 
-    fn begin(&self) -> Result<Transaction, Failure> {
-        Ok(self.db.begin(self.options.clone())?)
+    fn begin(&self) -> Result<StrandlineTransaction, Failure> {
+        let transaction = self.db.begin(self.options.clone())?;
+        Ok(StrandlineTransaction { transaction, mode: self.options.mode })
     }
 
     fn add(&self, batch: &mut Batch, table: &Keyspace, key: &[u8], row: &[u8]) {
@@ -55,20 +63,24 @@ impl TableStore for StrandlineTables {
     }
 }
 
-impl TableTransaction for Transaction {
+impl TableTransaction for StrandlineTransaction {
     type Table = Keyspace;
 
     fn get(&self, table: &Keyspace, key: &[u8]) -> Result<Option<impl AsRef<[u8]>>, Failure> {
-        Ok(Transaction::get(self, table, key)?)
+        Ok(self.transaction.get(table, key)?)
     }
 
-    /// That it puts the key is enough: the commit asks whether another has written it since the begin.
+    /// Of an optimistic one it is enough that it puts the key: the commit asks whether another has written it since the begin.
     fn get_for_update(
         &mut self,
         table: &Keyspace,
         key: &[u8],
     ) -> Result<Option<impl AsRef<[u8]>>, Failure> {
-        TableTransaction::get(self, table, key)
+        let row = match self.mode {
+            TransactionMode::Pessimistic => self.transaction.get_for_update(table, key)?,
+            _ => self.transaction.get(table, key)?,
+        };
+        Ok(row)
     }
 
     fn prefix<'t>(
@@ -76,7 +88,7 @@ impl TableTransaction for Transaction {
         table: &'t Keyspace,
         prefix: &[u8],
     ) -> impl Iterator<Item = Entry> + use<'t> {
-        Transaction::prefix(self, table, prefix).map(|entry| Ok(entry?))
+        self.transaction.prefix(table, prefix).map(|entry| Ok(entry?))
     }
 
     fn range<'t>(
@@ -84,28 +96,28 @@ impl TableTransaction for Transaction {
         table: &'t Keyspace,
         range: Range<&[u8]>,
     ) -> impl Iterator<Item = Entry> + use<'t> {
-        Transaction::range(self, table, range).map(|entry| Ok(entry?))
+        self.transaction.range(table, range).map(|entry| Ok(entry?))
     }
 
     fn last_key(&self, table: &Keyspace, prefix: &[u8]) -> Result<Option<Slice>, Failure> {
-        let last = Transaction::prefix(self, table, prefix).next_back().transpose()?;
+        let last = self.transaction.prefix(table, prefix).next_back().transpose()?;
         Ok(last.map(|(key, _)| key))
     }
 
     fn put(&mut self, table: &Keyspace, key: &[u8], row: &[u8]) -> Result<(), Failure> {
-        Ok(Transaction::put(self, table, key, row)?)
+        Ok(self.transaction.put(table, key, row)?)
     }
 
     fn delete(&mut self, table: &Keyspace, key: &[u8]) -> Result<(), Failure> {
-        Ok(Transaction::delete(self, table, key)?)
+        Ok(self.transaction.delete(table, key)?)
     }
 
     fn written(&self) -> usize {
-        self.changes().batch().bytes()
+        self.transaction.changes().batch().bytes()
     }
 
     fn commit(self) -> Result<(), Failure> {
-        Transaction::commit(self)?;
+        self.transaction.commit()?;
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use strandline::{Db, Isolation, TransactionOptions};
 
-pub use engine::StrandlineTables;
+pub use engine::{StrandlineTables, StrandlineTransaction};
 pub use figures::{KindFigures, TpccFigures};
 pub use load::LoadedRows;
 pub use scale::Scale;

@@ -1,11 +1,11 @@
 //! Rows are changed by hand so that one condition after the other does not hold.
 
-use strandline::{Db, Keyspace, Options, PmSource, Transaction, TransactionOptions};
+use strandline::{Db, Keyspace, Options, PmSource, TransactionOptions};
 
 use super::*;
 use crate::data::order::Share;
 use crate::tpcc::codec::Field;
-use crate::tpcc::engine::StrandlineTables;
+use crate::tpcc::engine::{StrandlineTables, StrandlineTransaction};
 use crate::tpcc::ids::{DistrictId, OrderId, warehouse_key};
 use crate::tpcc::rows::OrderLine;
 use crate::tpcc::schema::Table;
@@ -34,7 +34,7 @@ fn loaded(store: &StrandlineTables) -> TpccTables<'_, StrandlineTables> {
 
 /// Changes a row by hand.
 fn change<R: Field>(
-    transaction: &mut Transaction,
+    transaction: &mut StrandlineTransaction,
     table: &Table<Keyspace, R>,
     key: impl AsRef<[u8]>,
     by: impl FnOnce(&mut R),
@@ -47,7 +47,7 @@ fn change<R: Field>(
 /// What is broken, and the rules that notice it: the one that is meant, and those that are about the same rows.
 struct Break {
     rules: &'static [Rule],
-    by: fn(&Schema<Keyspace>, &mut Transaction) -> Result<(), Failure>,
+    by: fn(&Schema<Keyspace>, &mut StrandlineTransaction) -> Result<(), Failure>,
 }
 
 use Rule::{Condition, Index};
