@@ -53,6 +53,14 @@ impl Filling {
         Filling::ALL.into_iter().find(|filling| filling.name() == name)
     }
 
+    /// What part of its size a value compresses to.
+    pub fn ratio(self) -> f64 {
+        match self {
+            Filling::Half => 0.5,
+            Filling::Random => 1.0,
+        }
+    }
+
     /// At least `len` bytes.
     fn bytes(self, len: usize) -> Vec<u8> {
         let (mut rng, mut bytes) = (Rng::new(301), Vec::with_capacity(len + PIECE));
@@ -174,6 +182,12 @@ impl Model {
     #[inline]
     pub fn set(&self, number: u64, generation: u32) {
         self.0[number as usize].store(generation, Ordering::Release);
+    }
+
+    /// Sets the generation of `number` to the next one, whichever thread does.
+    #[inline]
+    pub fn advance(&self, number: u64) {
+        self.0[number as usize].fetch_add(1, Ordering::AcqRel);
     }
 
     /// The generation that all numbers have, if it is one.

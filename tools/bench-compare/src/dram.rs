@@ -17,6 +17,14 @@ pub const LONG: u64 = 10;
 /// The same where few keys are read most of the time.
 pub const SKEWED: u64 = 4;
 
+/// Data of a store all in memtables: a million keys with values of 100 B; and the memory for it and what is put, in times that.
+const MEMTABLE_DATA: u64 = 116_000_000;
+const MEMTABLE_ROOM: u64 = 32;
+/// Least memory of tables of TPC-C: a Delivery is one commit.
+const ORDERS_MIN: u64 = 16 << 20;
+/// The same of a pool in tmpfs.
+const ORDERS_POOL_MIN: u64 = 32 << 20;
+
 /// Sizes that the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -24,6 +32,8 @@ pub struct Sizes {
     pub memory: u64,
     /// Data of a store in tmpfs, or with its pool there.
     pub data: u64,
+    /// Tables of TPC-C.
+    pub orders: u64,
 }
 
 /// The parts of an engine's memory.
@@ -47,7 +57,9 @@ impl Sizes {
     /// Bytes of keys and values of a store.
     pub fn data(&self, place: Place, fit: Fit) -> u64 {
         match (place, fit) {
-            (Place::Disk, Fit::Spill | Fit::Cold) => SPILL * self.memory,
+            (_, Fit::Memtables) => self.data.min(MEMTABLE_DATA),
+            (_, Fit::Orders) => self.orders,
+            (Place::Disk, Fit::Spill | Fit::Cold | Fit::Ample) => SPILL * self.memory,
             (Place::Disk, Fit::Long) => LONG * self.memory,
             (Place::Disk, Fit::Skewed) | (Place::Hybrid, _) => SKEWED * self.memory,
             (Place::Disk, Fit::Pool | Fit::Tables | Fit::Commits) => 2 * self.memory,
@@ -59,7 +71,11 @@ impl Sizes {
     pub fn dram(&self, place: Place, fit: Fit) -> Dram {
         let data = self.data(place, fit);
         match (place, fit) {
-            (Place::Disk, Fit::Spill | Fit::Cold | Fit::Long) => Dram::shared_out(self.memory),
+            (_, Fit::Memtables) => Dram::for_memtables(place, MEMTABLE_ROOM * data),
+            (Place::Disk, Fit::Orders) => Dram::shared_out(self.memory.max(ORDERS_MIN)),
+            (Place::Disk, Fit::Spill | Fit::Cold | Fit::Long | Fit::Ample) => {
+                Dram::shared_out(self.memory)
+            }
             (Place::Disk, Fit::Commits) => Dram::shared_out((SPILL * self.memory).max(COMMITS_MIN)),
             (Place::Disk, Fit::Skewed) => Dram::read_mostly(self.memory),
             (Place::Hybrid, _) => Dram::with_second(self.memory),
@@ -113,11 +129,27 @@ impl Dram {
         Dram { pool: total.max(4 * RECORDS.0), ..Dram::read_mostly(total) }
     }
 
+    /// All engines have `total`, most of it for memtables, which nothing should leave: a quarter of it is the largest of this engine
+    /// and of the others.
+    fn for_memtables(place: Place, total: u64) -> Dram {
+        let (pool, cache) = (total / 2, total / 8);
+        let shared = place == Place::Disk;
+        Dram {
+            total: shared.then_some(total),
+            pool,
+            indexes: total - pool,
+            block_cache: Some(cache),
+            cache,
+            buffer: total / 4,
+        }
+    }
+
     fn beside_pool(fit: Fit, data: u64) -> Dram {
         let (pool, cache) = match fit {
+            Fit::Orders => ((data * 3).max(ORDERS_POOL_MIN), data * 2),
             Fit::Spill => (data / 4, data / 4),
             Fit::Long => (data / 10, data / 4),
-            Fit::Pool | Fit::Commits => (data * 3, data * 2),
+            Fit::Pool | Fit::Commits | Fit::Ample | Fit::Memtables => (data * 3, data * 2),
             Fit::Tables => (data / 4, data * 2),
             Fit::Cold | Fit::Skewed => (data / 4, data / 8),
         };
@@ -143,7 +175,7 @@ mod tests {
     #[test]
     fn on_a_disk_all_have_the_same() {
         for memory in [8 << 20, 32 << 20, 64 << 20, 128 << 20, 1 << 30] {
-            let sizes = Sizes { memory, data: 1 << 20 };
+            let sizes = Sizes { memory, data: 1 << 20, orders: 1 << 20 };
             for fit in FITS {
                 let dram = sizes.dram(Place::Disk, fit);
                 let total = dram.total.unwrap();
@@ -165,21 +197,32 @@ mod tests {
     #[test]
     fn data_is_so_many_times_the_memory() {
         for memory in [32 << 20, 64 << 20, 128 << 20, 1 << 30] {
-            let sizes = Sizes { memory, data: 1 << 20 };
+            let sizes = Sizes { memory, data: 1 << 20, orders: 1 << 20 };
             for (fit, times) in [(Fit::Spill, 8), (Fit::Long, 10), (Fit::Skewed, 4)] {
                 let total = sizes.dram(Place::Disk, fit).total.unwrap();
                 assert_eq!(sizes.data(Place::Disk, fit), times * total, "{fit:?} {memory}");
             }
         }
+        // Memtables hold a million keys, and both sides may fill the same of them.
+        let usual = Sizes { memory: 64 << 20, data: 256 << 20, orders: 124 << 20 };
+        for place in [Place::Disk, Place::Tmpfs] {
+            let (data, dram) =
+                (usual.data(place, Fit::Memtables), usual.dram(place, Fit::Memtables));
+            assert_eq!(data / (16 + 100), 1_000_000);
+            assert_eq!(dram.buffer, dram.pool / 2);
+            assert!(dram.buffer > 7 * data && dram.total.is_none_or(|total| total < 4 << 30));
+        }
+        assert_eq!(usual.data(Place::Disk, Fit::Orders), 124 << 20);
+        assert_eq!(usual.dram(Place::Disk, Fit::Orders).total, Some(64 << 20));
         // Persistent memory is not a part of the memory, and caches of it are alike.
         for memory in [32 << 20, 64 << 20, 1 << 30] {
-            let sizes = Sizes { memory, data: 1 << 20 };
+            let sizes = Sizes { memory, data: 1 << 20, orders: 1 << 20 };
             let dram = sizes.dram(Place::Hybrid, Fit::Skewed);
             assert_eq!((dram.total, dram.pool), (Some(memory), memory));
             assert_eq!(dram.block_cache, Some(dram.cache));
             assert_eq!(sizes.data(Place::Hybrid, Fit::Skewed), 4 * memory);
         }
-        let tmpfs = Sizes { memory: 1, data: 1 << 30 };
+        let tmpfs = Sizes { memory: 1, data: 1 << 30, orders: 1 };
         assert_eq!(tmpfs.dram(Place::Tmpfs, Fit::Spill).pool, 256 << 20);
     }
 }

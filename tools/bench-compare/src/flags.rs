@@ -9,8 +9,9 @@ use crate::data::{Filling, Spread};
 use crate::dram::Sizes;
 use crate::engines::{self, Maker, RIVALS, Result};
 use crate::sample::Load;
-use crate::stages::{self, Case, Place, Prepared, Stage};
+use crate::stages::{self, Case, Group, Holds, Place, Prepared, Stage};
 use bench::data::draw::Draw;
+use bench::tpcc::Scale;
 
 /// Name, value and meaning of each flag.
 const TABLE: &[(&str, &str, &str)] = &[
@@ -23,9 +24,14 @@ const TABLE: &[(&str, &str, &str)] = &[
         "group",
         "names",
         "groups to run: disk, where all engines use the same disk and memory; hybrid, the same with persistent memory, for which \
-         tmpfs stands, for a second cache; tmpfs, where all are in memory; split, which is not on equal terms (default: all)",
+         tmpfs stands, for a second cache; tmpfs, where all are in memory; split, which is not on equal terms; transaction, ycsb and \
+         tpcc, on the same disk and, where names say pm, in the same tmpfs (default: all)",
     ),
-    ("values", "bytes", "sizes of values to run, of 100,1024,16K,64K (default: 100,1024)"),
+    (
+        "values",
+        "bytes",
+        "sizes of values to run, of 100,500,1024,16K,64K (default: 100,1024, and 500 of ycsb); tpcc has any, and runs without this flag",
+    ),
     ("filling", "form", "values that compress to half (half, default) or not at all (random)"),
     (
         "draw",
@@ -36,7 +42,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "rivals",
         "names",
-        "engines to compare with (default: rocksdb,rocksdb-recycle,rocksdb-second,fjall,redb,lmdb). With values apart from their \
+        "engines to compare with (default: rocksdb,rocksdb-recycle,rocksdb-second,strandline-pessimistic,rocksdb-optimistic,rocksdb-pessimistic,fjall,redb,lmdb). With values apart from their \
          keys: strandline-apart, the same with another value_space (strandline-apart-130, -155, -200), rocksdb-blob and \
          rocksdb-blob-unforced. With a secondary cache that does not compress: rocksdb-second-unpacked",
     ),
@@ -44,7 +50,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     (
         "memory",
         "bytes",
-        "memory of a store on a disk (default: 64M). Data is eight times that in fills, ten times in cold, mixed and \
+        "memory of a store on a disk (default: 64M). Data is eight times that in fills and ycsb, ten times in cold, mixed and \
          overwrite, four times in zipf, where persistent memory is as large, and twice that where all fits memory, which is \
          more then",
     ),
@@ -52,9 +58,14 @@ const TABLE: &[(&str, &str, &str)] = &[
         "data",
         "bytes",
         "keys and values of a store in tmpfs, or with its pool there (default: 256M). Where data spills, the pool is a \
-         quarter of it",
+         quarter of it. Of transaction it has at most a million keys",
     ),
-    ("seconds", "seconds", "length of benchmarks of reads and synced puts (default: 2)"),
+    ("warehouses", "count", "warehouses of tpcc (default: 1, which has some 124 MB)"),
+    (
+        "seconds",
+        "seconds",
+        "length of benchmarks of reads, synced puts, transactions and mixes (default: 2)",
+    ),
     ("duration", "seconds", "length of overwrites (default: 30)"),
     ("keys", "form", "dense, as db_bench makes them (default), or hashed"),
     (
@@ -94,6 +105,11 @@ const TABLE: &[(&str, &str, &str)] = &[
 /// Sizes of values that run where none is asked for: those of the page.
 const SIZES: [usize; 2] = [100, 1024];
 
+/// Warehouses of TPC-C at most: of all of them a store takes some 120 GB.
+const MOST_WAREHOUSES: u32 = 1000;
+/// Rows of TPC-C where figures mean nothing, in percent of the standard's.
+const QUICK_PERCENT: u32 = 10;
+
 /// A page is made of so many runs at least.
 pub const LEAST_RUNS: usize = 3;
 
@@ -101,7 +117,7 @@ pub const LEAST_RUNS: usize = 3;
 #[derive(Debug)]
 pub struct Flags {
     only: Vec<String>,
-    places: Vec<Place>,
+    groups: Vec<Group>,
     values: Vec<usize>,
     /// Engines to compare with.
     pub rivals: Vec<&'static Maker>,
@@ -109,6 +125,8 @@ pub struct Flags {
     pub runs: usize,
     /// Memory and data.
     pub sizes: Sizes,
+    /// How large the tables of TPC-C are.
+    pub scale: Scale,
     /// Length of reads and synced puts.
     pub seconds: Duration,
     /// Length of overwrite.
@@ -141,11 +159,12 @@ impl Default for Flags {
     fn default() -> Flags {
         Flags {
             only: Vec::new(),
-            places: Place::ALL.to_vec(),
+            groups: Group::ALL.to_vec(),
             values: Vec::new(),
             rivals: RIVALS.to_vec(),
             runs: 3,
-            sizes: Sizes { memory: 64 << 20, data: 256 << 20 },
+            sizes: Sizes { memory: 64 << 20, data: 256 << 20, orders: Scale::default().bytes() },
+            scale: Scale::default(),
             seconds: Duration::from_secs(2),
             duration: Duration::from_secs(30),
             spread: Spread::Dense,
@@ -207,7 +226,7 @@ impl Flags {
         };
         match name {
             "only" => self.only = benchmarks(value)?,
-            "group" => self.places = value.split(',').map(place).collect::<Option<_>>()?,
+            "group" => self.groups = value.split(',').map(group).collect::<Option<_>>()?,
             "values" => self.values = value.split(',').map(size).collect::<Option<_>>()?,
             "rivals" => self.rivals = value.split(',').map(rival).collect::<Option<_>>()?,
             "runs" => self.runs = value.parse().ok().filter(|runs| *runs > 0)?,
@@ -215,6 +234,11 @@ impl Flags {
             "data" => self.sizes.data = parse_size(value).filter(|size| *size >= 1 << 20)?,
             "seconds" => self.seconds = seconds()?,
             "duration" => self.duration = seconds()?,
+            "warehouses" => {
+                let count =
+                    value.parse().ok().filter(|count| (1..=MOST_WAREHOUSES).contains(count));
+                self.set_scale(Scale { warehouses: count?, ..self.scale });
+            }
             "keys" if value == "dense" => self.spread = Spread::Dense,
             "keys" if value == "hashed" => self.spread = Spread::Hashed,
             "filling" => self.load.filling = Filling::named(value)?,
@@ -240,16 +264,24 @@ impl Flags {
 
     fn quick(&mut self) {
         self.runs = 1;
-        self.sizes = Sizes { memory: 8 << 20, data: 16 << 20 };
+        self.sizes = Sizes { memory: 8 << 20, data: 16 << 20, ..self.sizes };
+        self.set_scale(Scale { percent: QUICK_PERCENT, ..self.scale });
         self.seconds = Duration::from_millis(100);
         self.duration = Duration::from_millis(500);
     }
 
+    fn set_scale(&mut self, scale: Scale) {
+        (self.scale, self.sizes.orders) = (scale, scale.bytes());
+    }
+
     /// The benchmarks of `stage` that were asked for.
     pub fn cases(&self, stage: &'static Stage) -> Vec<&'static Case> {
-        let placed = self.places.contains(&stage.place);
-        let sizes = if self.values.is_empty() { &SIZES[..] } else { &self.values };
-        let sized = sizes.contains(&stage.value_size);
+        let placed = self.groups.contains(&stage.group);
+        let sized = match self.values.is_empty() {
+            // Others have all sizes that are worth it.
+            true => stage.group.holds() != Holds::Numbers || SIZES.contains(&stage.value_size),
+            false => self.values.contains(&stage.value_size),
+        };
         let named = |case: &&'static Case| match self.only.is_empty() {
             true => stage.prepared != Prepared::Worn,
             false => self.only.iter().any(|only| case.name.starts_with(only)),
@@ -287,12 +319,12 @@ fn rival(name: &str) -> Option<&'static Maker> {
 
 /// A size of values that some benchmark has.
 fn size(value: &str) -> Option<usize> {
-    let size = usize::try_from(parse_size(value)?).ok()?;
+    let size = usize::try_from(parse_size(value)?).ok().filter(|size| *size > 0)?;
     stages::all().any(|stage| stage.value_size == size).then_some(size)
 }
 
-fn place(name: &str) -> Option<Place> {
-    Place::ALL.into_iter().find(|place| place.name() == name)
+fn group(name: &str) -> Option<Group> {
+    Group::ALL.into_iter().find(|group| group.name() == name)
 }
 
 /// Begins of names, each of which some benchmark has.
@@ -335,6 +367,9 @@ mod tests {
             "--filling=zeros",
             "--draw=latest",
             "--group=network",
+            "--warehouses=0",
+            "--warehouses=many",
+            "--values=0",
             "--cgroup=/nowhere/at/all",
             "runs",
             "--nonsense",
@@ -345,6 +380,32 @@ mod tests {
             let with_file = parse(&[&format!("--{name}"), "--into=file"]);
             assert!(value.is_empty() == with_file.is_ok() || *name == "into", "{name}");
         }
+    }
+
+    #[test]
+    fn groups_of_transactions_and_records_run_by_name_and_as_large_as_asked_for() {
+        let runs = |flags: &Flags| {
+            let cases = stages::all().flat_map(|stage| {
+                flags.cases(stage).into_iter().map(|case| (case.name, stage.value_size))
+            });
+            cases.collect::<Vec<_>>()
+        };
+        let flags = parse(&["--group=transaction,ycsb,tpcc"]).unwrap();
+        let names = runs(&flags);
+        for wanted in
+            [("transaction-rmw", 100), ("ycsb-e", 500), ("ycsb-pm-a", 1024), ("tpcc-pm", 0)]
+        {
+            assert!(names.contains(&wanted), "{wanted:?} in {names:?}");
+        }
+        assert!(names.iter().all(|(name, _)| !name.starts_with("disk")));
+        assert!(flags.uses_disk() && flags.uses_memory());
+        let some = parse(&["--group=ycsb", "--only=ycsb-load,ycsb-c", "--values=500"]).unwrap();
+        assert_eq!(runs(&some), [("ycsb-load", 500), ("ycsb-c", 500)]);
+        assert!(some.uses_disk() && !some.uses_memory());
+        let three = parse(&["--quick", "--warehouses=3"]).unwrap();
+        assert_eq!(three.scale, Scale { warehouses: 3, percent: QUICK_PERCENT });
+        assert_eq!(three.sizes.orders, three.scale.bytes());
+        assert_eq!(parse(&["--warehouses=3", "--quick"]).unwrap().scale, three.scale);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub fn facts(flags: &Flags) -> Vec<(String, String)> {
         ("stores on disk", mount(&flags.disk)),
         ("memory and data of a store on disk", on_disk(&flags.sizes)),
         ("data of a store in tmpfs", bytes(flags.sizes.data)),
+        ("data of transaction, all in memtables", memtables(&flags.sizes)),
+        ("tables of tpcc", format!("{}, {}", flags.scale, bytes(flags.sizes.orders))),
         ("values", values(flags.load.filling).into()),
         ("keys of overwrites and reads", draws(flags.load.draw).into()),
         ("memory is measured by", by(flags)),
@@ -42,7 +44,7 @@ fn on_disk(sizes: &Sizes) -> String {
     let memory = bytes(sizes.memory);
     let of = |fit: Fit| bytes(sizes.data(Place::Disk, fit));
     format!(
-        "{memory}; data {} in fills ({SPILL} times), {} in cold, mixed and overwrite ({LONG} times), {} in zipf ({SKEWED} times), \
+        "{memory}; data {} in fills and ycsb ({SPILL} times), {} in cold, mixed and overwrite ({LONG} times), {} in zipf ({SKEWED} times), \
          {} where memory has all; commits {}",
         of(Fit::Spill),
         of(Fit::Long),
@@ -50,6 +52,12 @@ fn on_disk(sizes: &Sizes) -> String {
         of(Fit::Pool),
         sizes.dram(Place::Disk, Fit::Commits).total.map_or_else(String::new, bytes)
     )
+}
+
+fn memtables(sizes: &Sizes) -> String {
+    let dram = sizes.dram(Place::Disk, Fit::Memtables);
+    let data = sizes.data(Place::Disk, Fit::Memtables);
+    format!("{}; memory {}", bytes(data), dram.total.map_or_else(String::new, bytes))
 }
 
 fn values(filling: Filling) -> &'static str {

@@ -35,8 +35,8 @@ pub const UNTIMED: Timing = Timing::Off;
 /// How long `case` takes on `maker`.
 pub fn length(flags: &Flags, stage: &Stage, case: &Case, maker: &Maker) -> Length {
     let time = match case.work {
-        Work::Fill if maker.has_log => PATIENCE,
-        Work::Fill => PATIENCE_PAGES,
+        Work::Fill | Work::Insert if maker.has_log => PATIENCE,
+        Work::Fill | Work::Insert => PATIENCE_PAGES,
         Work::Steady => flags.duration,
         _ => flags.seconds,
     };
@@ -56,7 +56,10 @@ pub fn warm(stage: &Stage, case: &Case, length: Length) -> Option<Length> {
         }
         // Until the scan has been to most of the store.
         Work::GetWhileScan(_) => Some(Length { time: length.time, ops: u64::MAX }),
-        Work::Fill | Work::Commit(_) | Work::Steady | Work::GetWhilePut(_) => None,
+        // Hot records come to caches, and others are written over.
+        Work::Records(_) => Some(Length { time: length.time / 2, ops: u64::MAX }),
+        Work::Update | Work::Orders => Some(Length { time: length.time / 5, ops: u64::MAX }),
+        Work::Fill | Work::Insert | Work::Commit(_) | Work::Steady | Work::GetWhilePut(_) => None,
     }
 }
 
@@ -82,7 +85,9 @@ pub fn slices(flags: &Flags, stage: &Stage, case: &Case) -> Option<Slice> {
 /// Which operations are timed.
 pub fn timing(stage: &Stage, case: &Case) -> Timing {
     match case.work {
-        Work::Steady => Timing::Every(1),
+        // The last of ten thousand is asked for.
+        Work::Steady | Work::Update => Timing::Every(1),
+        Work::Insert | Work::Records(_) => Timing::Every(OPS_A_TIME),
         _ if !stage.place.shares_disk() => Timing::Off,
         Work::Commit(_) | Work::Scan => Timing::Every(1),
         _ if stage.value_size > SHORT => Timing::Every(1),
@@ -93,7 +98,16 @@ pub fn timing(stage: &Stage, case: &Case) -> Timing {
 
 /// Whether background threads have something to do after it that it caused.
 pub fn owes(work: Work) -> bool {
-    matches!(work, Work::Fill | Work::Steady | Work::GetWhilePut(_))
+    match work {
+        Work::Records(workload) => workload.puts(),
+        Work::Fill
+        | Work::Steady
+        | Work::GetWhilePut(_)
+        | Work::Update
+        | Work::Insert
+        | Work::Orders => true,
+        Work::Commit(_) | Work::Get | Work::GetAbsent | Work::Scan | Work::GetWhileScan(_) => false,
+    }
 }
 
 /// Whether so little is read that the system's cache stays cold. What goes past it may read as long as there is time.

@@ -2,7 +2,7 @@
 
 use crate::data::Filling;
 use crate::promise::Promise;
-use crate::stages::{Case, Place, Stage, Work};
+use crate::stages::{Case, Group, Place, Stage, Work};
 use crate::work::Measured;
 use bench::data::draw::Draw;
 
@@ -41,7 +41,12 @@ pub struct Load {
 impl Load {
     /// What of it counts in `case`: a fill has each key once, however others are drawn, and some say by themselves how they are.
     pub fn of(self, case: &Case) -> Load {
-        let fixed = case.work == Work::Fill || case.draw.is_some();
+        let fixed = match case.work {
+            // Rows are filled as the standard says, too.
+            Work::Orders => return Load::default(),
+            Work::Fill | Work::Insert | Work::Records(_) => true,
+            _ => case.draw.is_some(),
+        };
         let draw = if fixed { Draw::Uniform } else { self.draw };
         Load { draw, ..self }
     }
@@ -72,6 +77,7 @@ impl CaseKey {
     /// The values as a row says them, with the filling if that is not the usual one.
     pub fn values(&self) -> String {
         match self.load.filling {
+            _ if self.value_size == 0 => "any".into(),
             Filling::Half => self.value_size.to_string(),
             filling => format!("{} {}", self.value_size, filling.name()),
         }
@@ -82,6 +88,11 @@ impl Sample {
     /// Which benchmark it is of.
     pub fn key(&self) -> CaseKey {
         key(self.stage, self.case, self.load)
+    }
+
+    /// The group of its benchmark.
+    pub fn group(&self) -> Group {
+        self.stage.group
     }
 
     /// Where the store was.

@@ -17,9 +17,10 @@ use crate::plan;
 use crate::promise::Promise;
 use crate::sample::Sample;
 use crate::slices;
-use crate::stages::{Case, PageCache, Place, Prepared, Stage, Survives, Work};
+use crate::stages::{Case, Fit, Holds, PageCache, Place, Prepared, Stage, Survives, Work};
 use crate::verify::{self, Digest};
-use crate::work::{Bench, Clocks, Measured, written_since};
+use crate::work::records::{self, RECORD_KEY, Records};
+use crate::work::{Bench, Clocks, Measured, orders, written_since};
 
 /// Logs that are filled before commits are measured: more than engines keep to write over.
 const LOGS: u64 = BUFFERS + 1;
@@ -60,6 +61,7 @@ struct Subject<'s> {
     data: &'s Data,
     model: &'s Model,
     begun: &'s Model,
+    records: Option<&'s Records>,
     run: usize,
 }
 
@@ -92,7 +94,13 @@ pub fn run(
     let memory = memory.as_ref().map(Scratch::path);
     let dir = disk.as_ref().map(Scratch::path).or(memory).ok_or("a store without a folder")?;
     let data = Data::new(flags.spread, flags.load.filling, stage.value_size);
-    let model = Model::new((bytes / data.entry()).max(LEAST_KEYS));
+    let holds = stage.group.holds();
+    let keys = if holds == Holds::Numbers { bytes / data.entry() } else { 0 };
+    let model = Model::new(keys.max(LEAST_KEYS));
+    let records = (holds == Holds::Records).then(|| {
+        let count = (bytes / (RECORD_KEY + stage.value_size) as u64).max(LEAST_KEYS);
+        Records::new(count, stage.value_size, flags.load.filling, stage.keyspaces.len())
+    });
     let puts_beside = cases.iter().any(|case| matches!(case.work, Work::GetWhilePut(_)));
     // Made before memory is looked at: it is not the store's.
     let begun = Model::new(if puts_beside { model.len() } else { 0 });
@@ -108,6 +116,7 @@ pub fn run(
         data: &data,
         model: &model,
         begun: &begun,
+        records: records.as_ref(),
         run,
     };
     let done = subject.benchmarks(&cases, &meter);
@@ -137,27 +146,45 @@ impl Subject<'_> {
             samples.push(self.sample(case, Measured { memory, space, group_memory, ..measured })?);
             samples.extend(loops);
         }
+        Ok(Turn { samples, digest: self.verify(cases)? })
+    }
+
+    /// A last look at all of it. What it holds, if that must be the same for all engines.
+    fn verify(&self, cases: &[&Case]) -> Result<Option<Digest>> {
         let bench = self.bench(0)?;
-        let digest = verify::whole(bench.engine, bench.data, bench.model)?;
-        spot_check(&bench)?;
-        delete_some(&bench)?;
-        // What was put for a time differs from engine to engine.
-        let alike = |work| !matches!(work, Work::Commit(_) | Work::Steady | Work::GetWhilePut(_));
-        let same = cases.iter().all(|case| alike(case.work)) && digest.count == bench.model.len();
-        Ok(Turn { samples, digest: same.then_some(digest) })
+        match self.stage.group.holds() {
+            Holds::Numbers => {
+                let digest = verify::whole(bench.engine, bench.data, bench.model)?;
+                spot_check(&bench)?;
+                delete_some(&bench)?;
+                let alike = cases.iter().all(|case| case.work.leaves_all_alike());
+                Ok(Some(digest).filter(|digest| alike && digest.count == bench.model.len()))
+            }
+            // Of these the order of operations says what is left.
+            Holds::Records => records::verify(&bench).map(|_| None),
+            Holds::Orders => orders::verify(&bench).map(|()| None),
+        }
     }
 
     /// Brings the new store to what the stage begins from.
     fn prepare(&mut self, first: &Case) -> Result<()> {
-        let primes = matches!(self.stage.prepared, Prepared::Empty | Prepared::Primed);
-        self.open(if primes { mode(first) } else { LOADING })?;
+        // To open it anew would empty memtables, too.
+        let stays = matches!(self.stage.prepared, Prepared::Empty | Prepared::Primed)
+            || self.stage.fit == Fit::Memtables;
+        self.open(if stays { mode(first) } else { LOADING })?;
         let bench = self.bench(0)?;
+        let holds = self.stage.group.holds();
         match self.stage.prepared {
+            // Its load comes first, whether it was asked for or not.
+            Prepared::Empty if holds == Holds::Records && first.work != Work::Insert => {
+                records::load(&bench)?;
+            }
             Prepared::Empty => return Ok(()),
             Prepared::Primed if self.maker.has_log => {
                 bench.put_random((LOGS * self.dram.buffer).div_ceil(self.data.entry()))?;
             }
             Prepared::Primed => {}
+            Prepared::Loaded if holds == Holds::Orders => orders::load(&bench)?,
             Prepared::Loaded => bench.load()?,
             Prepared::Compacted | Prepared::Warm => {
                 bench.load()?;
@@ -177,7 +204,8 @@ impl Subject<'_> {
 
     /// Whether a look at the whole store before a benchmark is worth its time: it is to find everything in caches.
     fn fills_caches(&self, case: &Case) -> bool {
-        case.cache == PageCache::Used
+        self.stage.group.holds() == Holds::Numbers
+            && case.cache == PageCache::Used
             && matches!(self.stage.prepared, Prepared::Loaded | Prepared::Compacted)
     }
 
@@ -191,6 +219,8 @@ impl Subject<'_> {
             self.close()?;
             if cold {
                 ground::chill(self.dir)?;
+            } else if on_disk {
+                ground::sync(self.dir)?;
             }
             self.open(mode(case))?;
             if self.fills_caches(case) {
@@ -234,6 +264,9 @@ impl Subject<'_> {
             measured.moved = ProcessBytes::now().since(moved);
             measured.written = written_since(bench.engine, before);
         }
+        if measured.cut.is_some() && case.work == Work::Insert {
+            records::load(&bench)?;
+        }
         measured.hits = clocks.misses.hits();
         measured.latency = clocks.main.latency();
         measured.aside_latency = clocks.aside.latency();
@@ -259,7 +292,11 @@ impl Subject<'_> {
             stage: self.stage,
             case,
             load: self.flags.load.of(case),
-            keys: self.model.len(),
+            keys: match self.stage.group.holds() {
+                Holds::Numbers => self.model.len(),
+                Holds::Records => self.records.map_or(0, Records::len),
+                Holds::Orders => 0,
+            },
             promise: bench.engine.promise(),
             durability: bench.engine.durability()?,
             measured,
@@ -283,6 +320,8 @@ impl Subject<'_> {
             data: self.data,
             model: self.model,
             begun: self.begun,
+            records: self.records,
+            scale: self.flags.scale,
             draw: self.flags.load.draw,
             seed: self.flags.seed + self.run as u64 + (salt << 8),
         })
@@ -294,6 +333,7 @@ impl Subject<'_> {
             memory: self.memory,
             place: self.stage.place,
             fit: self.stage.fit,
+            keyspaces: self.stage.keyspaces,
             survives: mode.survives,
             direct: mode.direct,
             dram: self.dram,

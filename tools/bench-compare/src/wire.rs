@@ -13,7 +13,7 @@ use crate::sample::{self, CaseKey, Load, Sample};
 use crate::stages::{self, Case, Stage};
 use crate::turn::Turn;
 use crate::verify::Digest;
-use crate::work::Measured;
+use crate::work::{Conflicts, Measured, OfKind};
 use bench::data::draw::Draw;
 
 /// The line for `turn`.
@@ -110,14 +110,15 @@ pub fn to_key(value: &Value) -> Option<CaseKey> {
 
 fn of_measured(measured: &Measured) -> Value {
     let rate = |rate: Rate| json!([rate.ops, rate.seconds]);
-    let times = |l: Latency| json!([l.samples, l.p50, l.p99, l.p999, l.longest]);
     json!({
         "rate": rate(measured.rate),
         "commits": measured.commits,
+        "conflicts": measured.conflicts.map(of_conflicts),
+        "kinds": measured.kinds.iter().map(of_kind).collect::<Vec<_>>(),
         "aside": measured.aside.map(rate),
         "hits": measured.hits.map(|hits| json!([hits.looked, hits.found])),
-        "latency": measured.latency.map(times),
-        "aside_latency": measured.aside_latency.map(times),
+        "latency": measured.latency.map(of_latency),
+        "aside_latency": measured.aside_latency.map(of_latency),
         "written": measured.written.map(|w| json!([w.files, w.pm, w.syncs])),
         "user_bytes": measured.user_bytes,
         "cut": measured.cut,
@@ -129,11 +130,36 @@ fn of_measured(measured: &Measured) -> Value {
     })
 }
 
+fn of_latency(latency: Latency) -> Value {
+    let Latency { samples, p50, p99, p999, p9999, longest } = latency;
+    json!([samples, p50, p99, p999, longest, p9999])
+}
+
+fn of_conflicts(conflicts: Conflicts) -> Value {
+    json!([conflicts.lost, conflicts.retried, conflicts.most])
+}
+
+fn of_kind(kind: &OfKind) -> Value {
+    json!({
+        "name": kind.name,
+        "count": kind.count,
+        "rolled_back": kind.rolled_back,
+        "conflicts": kind.conflicts.map(of_conflicts),
+        "latency": kind.latency.map(of_latency),
+    })
+}
+
 fn to_measured(value: &Value) -> Option<Measured> {
     let moved = &value["moved"];
     Some(Measured {
         rate: to_rate(&value["rate"])?,
         commits: value["commits"].as_u64()?,
+        conflicts: optional(&value["conflicts"], to_conflicts)?,
+        // Older files have none.
+        kinds: match &value["kinds"] {
+            Value::Null => Vec::new(),
+            kinds => kinds.as_array()?.iter().map(to_kind).collect::<Option<_>>()?,
+        },
         aside: optional(&value["aside"], to_rate)?,
         hits: optional(&value["hits"], |hits| {
             Some(Hits { looked: hits[0].as_u64()?, found: hits[1].as_u64()? })
@@ -172,6 +198,25 @@ fn to_latency(value: &Value) -> Option<Latency> {
         p99: value[2].as_f64(),
         p999: value[3].as_f64(),
         longest: value[4].as_f64()?,
+        p9999: value[5].as_f64(),
+    })
+}
+
+fn to_conflicts(value: &Value) -> Option<Conflicts> {
+    Some(Conflicts {
+        lost: value[0].as_u64()?,
+        retried: value[1].as_u64()?,
+        most: value[2].as_u64()?,
+    })
+}
+
+fn to_kind(value: &Value) -> Option<OfKind> {
+    Some(OfKind {
+        name: value["name"].as_str()?.into(),
+        count: value["count"].as_u64()?,
+        rolled_back: value["rolled_back"].as_u64()?,
+        conflicts: optional(&value["conflicts"], to_conflicts)?,
+        latency: optional(&value["latency"], to_latency)?,
     })
 }
 
@@ -201,10 +246,27 @@ mod tests {
 
     #[test]
     fn a_turn_comes_over_as_it_was() {
-        let times = Latency { samples: 9, p50: 1.5, p99: Some(2.0), p999: None, longest: 4.25 };
+        let times = Latency {
+            samples: 9,
+            p50: 1.5,
+            p99: Some(2.0),
+            p999: None,
+            p9999: None,
+            longest: 4.25,
+        };
+        let conflicts = Conflicts { lost: 5, retried: 3, most: 2 };
+        let kind = OfKind {
+            name: "payment".into(),
+            count: 7,
+            rolled_back: 1,
+            conflicts: Some(conflicts),
+            latency: Some(Latency { p999: Some(3.0), p9999: Some(3.5), ..times }),
+        };
         let full = Measured {
             rate: Rate { ops: 7, seconds: 0.5 },
             commits: 3,
+            conflicts: Some(conflicts),
+            kinds: vec![kind, OfKind { name: "read".into(), ..OfKind::default() }],
             aside: Some(Rate { ops: 1, seconds: 1e9 }),
             hits: Some(Hits { looked: 20, found: 15 }),
             latency: Some(times),

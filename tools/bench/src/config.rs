@@ -7,7 +7,7 @@ use strandline::{Options, TraceOptions, WalSync};
 use crate::data::draw::{Draw, Draws, Skew};
 use crate::data::keys::{Form, Keys};
 use crate::data::rng::Rng;
-use crate::data::values::Marking;
+use crate::data::values::{Marking, check_len};
 use crate::mix::Mix;
 use crate::pace::{Steps, Wave};
 use crate::tpcc::Scale;
@@ -252,14 +252,7 @@ impl Config {
     /// Refuses a value of a length that it cannot have.
     #[inline]
     pub(crate) fn check_len(&self, value: &[u8]) -> Result<(), String> {
-        if self.fits(value.len()) {
-            return Ok(());
-        }
-        Err(format!(
-            "a value of {} bytes, not {}; a store that was filled otherwise?",
-            value.len(),
-            self.value_size
-        ))
+        if self.fits(value.len()) { Ok(()) } else { check_len(value, self.value_size) }
     }
 
     /// What values are like: with `--verify` they tell their key.

@@ -15,14 +15,14 @@
 //! | `tour`, `named`, `reproduce` | the tour; benchmarks by name; experiments of papers, behind a command of their own |
 //! | `advise` | sizes of caches for the reads of a trace, behind a command of its own |
 //! | `work`, `help` | the benchmarks by name; the text of `--help` |
-//! | `tpcc` | TPC-C over transactions |
+//! | `tpcc` | TPC-C over transactions, of this engine and of others |
 //! | `child` | processes that are there to be killed |
 //! | `bench`, `worker` | threads at work, counted |
 //! | `store`, `operators`, `events` | the store under test; what it merges with; its events, printed |
 //! | `report` | db_bench's line, JSON, distributions |
 //! | `meter`, `machine` | latencies; what the machine allows |
 //! | `flags`, `config` | the command line, from one table |
-//! | `mix`, `ycsb`, `pace` | what mixgraph and YCSB's workloads do; rates over time |
+//! | `mix`, `ycsb`, `pace` | what mixgraph does, and YCSB's workloads, to this engine and to others; rates over time |
 //! | `data`, `scratch`, `clock`, `words` | keys and values; folders; processor time; text |
 //!
 //! # How figures are taken
@@ -63,11 +63,11 @@ pub mod scratch;
 mod series;
 mod store;
 mod tour;
-mod tpcc;
+pub mod tpcc;
 mod words;
 mod work;
 mod worker;
-mod ycsb;
+pub mod ycsb;
 
 use std::fmt;
 

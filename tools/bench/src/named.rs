@@ -8,7 +8,7 @@ use crate::config::{Config, REPLAY};
 use crate::report::{self, line, say};
 use crate::words::told;
 use crate::work::done::Done;
-use crate::work::{self, Benchmark, Start};
+use crate::work::{self, Benchmark, Entries, Start, transaction};
 
 /// Runs the named benchmarks on one store.
 pub(crate) fn run(config: Config) -> Result<(), String> {
@@ -140,25 +140,18 @@ fn skip(bench: &Bench, name: &str, why: &str) -> Result<(), String> {
 /// What is measured, as db_bench tells it first.
 fn header(bench: &mut Bench) -> Result<String, String> {
     let config = bench.config.clone();
-    let (key, value) = (config.keys().mean_len(config.num), config.value_size);
     let db = bench.store.db()?;
     let (properties, pages) = (db.properties(), db.pages().records);
     Ok(format!(
         "strandline: version {}\n\
-         Keys:       {key:.0} bytes each\n\
-         Values:     {value} bytes each\n\
-         Entries:    {}\n\
-         Draw:       {}\n\
-         RawSize:    {:.1} MB\n\
+         {}\
          Pool:       {}, {:.1} MB\n\
          Survives:   {}; {}\n\
          Figures:    {}\n\
          Pages:      {}\n\
          ------------------------------------------------",
         env!("CARGO_PKG_VERSION"),
-        config.num,
-        config.draw_shown(),
-        config.raw_bytes() as f64 / 1_048_576.0,
+        entries(&config),
         properties.pm,
         properties.pm_capacity as f64 / 1_048_576.0,
         properties.durability,
@@ -166,4 +159,50 @@ fn header(bench: &mut Bench) -> Result<String, String> {
         properties.basis,
         pages.map_or_else(|| "not told by this system".into(), |pages| pages.to_string()),
     ))
+}
+
+/// The lines about keys and values: those of the flags, unless all benchmarks have their own.
+fn entries(config: &Config) -> String {
+    let mut named = config.benchmarks.iter().filter_map(|name| work::find(name));
+    let first = named.next().map_or(Entries::OfFlags, |benchmark| benchmark.entries);
+    let of_all = if named.all(|other| other.entries == first) { first } else { Entries::OfFlags };
+    let (key, value, count) = match of_all {
+        Entries::OfFlags => (config.keys().mean_len(config.num), config.value_size, config.num),
+        Entries::Sums => {
+            let count = config.num.saturating_mul(config.transaction_sets.into());
+            (transaction::KEY_LEN as f64, transaction::VALUE_LEN, count)
+        }
+        Entries::Tables => return format!("Tables:     of TPC-C, {}\n", config.tpcc),
+    };
+    let raw = (key + value as f64) * count as f64;
+    format!(
+        "Keys:       {key:.0} bytes each\n\
+         Values:     {value} bytes each\n\
+         Entries:    {count}\n\
+         Draw:       {}\n\
+         RawSize:    {:.1} MB\n",
+        config.draw_shown(),
+        raw / 1_048_576.0,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_tells_keys_and_values_that_the_benchmarks_have() {
+        let header = |names: &[&str]| {
+            let benchmarks = names.iter().map(|name| name.to_string()).collect();
+            entries(&Config { benchmarks, num: 1000, transaction_sets: 3, ..Config::default() })
+        };
+        let of_flags = header(&["fillseq", "readrandom"]);
+        assert!(of_flags.contains("Keys:       16 bytes") && of_flags.contains("Values:     100 "));
+        assert!(of_flags.contains("Entries:    1000\n"), "{of_flags}");
+        let sums = header(&["randomtransaction", "randomtransaction"]);
+        assert!(sums.contains("Keys:       10 bytes") && sums.contains("Values:     8 bytes"));
+        assert!(sums.contains("Entries:    3000\n") && sums.contains("RawSize:    0.1 MB"));
+        assert_eq!(header(&["fillseq", "randomtransaction"]), of_flags);
+        assert_eq!(header(&["tpcc", "tpcc-check"]), "Tables:     of TPC-C, 1 warehouse\n");
+    }
 }

@@ -5,24 +5,26 @@ use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Engine, Maker, Result, Setup, Written, of};
+use super::{Engine, Keyspaces, Maker, Result, Setup, Written, of};
+use crate::dram::BUFFERS;
 use crate::promise::Promise;
 use crate::stages::{PageCache, Survives};
 
 pub(super) const MAKER: Maker = Maker {
     name: "fjall",
     version: "fjall 3.1.13",
-    settings: "cache_size = cache, worker_threads 2, memtables of 64 MiB or an eighth of the memory, LZ4 below the first \
+    settings: "cache_size = cache, worker_threads 2, memtables of 64 MiB or an eighth of the memory, or of a part of half of it for each of several keyspaces, LZ4 below the first \
                two levels, Bloom by default; journal set to 64 MiB ahead, flushed to the system at each put, or synced \
                (SyncData), or left in memory",
     has_log: true,
-    offers: |_, case| case.cache != PageCache::Past,
+    offers: |stage, case| case.cache != PageCache::Past && !stage.group.wants_transactions(),
     open,
 };
 
 struct Fjall {
     db: Database,
-    items: Keyspace,
+    /// The first is the usual one.
+    keyspaces: Vec<Keyspace>,
     survives: Survives,
     journal: &'static str,
 }
@@ -40,17 +42,21 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
         .manual_journal_persist(lazy)
         .open()
         .map_err(of("fjall"))?;
+    let names = if setup.keyspaces.is_empty() { &["items"] } else { setup.keyspaces };
+    // Of the same memory, however many there are.
+    let part = BUFFERS * setup.dram.buffer / names.len() as u64;
     let options = || {
         KeyspaceCreateOptions::default()
             .manual_journal_persist(lazy)
-            .max_memtable_size(setup.dram.buffer)
+            .max_memtable_size(setup.dram.buffer.min(part))
     };
-    let items = db.keyspace("items", options).map_err(of("fjall"))?;
+    let keyspaces = names.iter().map(|name| db.keyspace(name, options).map_err(of("fjall")));
+    let keyspaces = keyspaces.collect::<Result<_>>()?;
     let journal = match holds_journal(&dir) {
         true => "its file set to 64 MiB ahead",
         false => "its file not made ahead",
     };
-    Ok(Box::new(Fjall { db, items, survives, journal }))
+    Ok(Box::new(Fjall { db, keyspaces, survives, journal }))
 }
 
 /// Whether a journal in `dir` has its full length from the begin.
@@ -69,44 +75,70 @@ impl Fjall {
     }
 }
 
+impl Keyspaces for Fjall {
+    fn put_in(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keyspaces[keyspace].insert(key, value).map_err(of("fjall"))?;
+        self.persist()
+    }
+
+    fn get_in(&self, keyspace: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.keyspaces[keyspace].get(key).map_err(of("fjall"))?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes));
+        Ok(found.is_some())
+    }
+
+    fn scan_in(
+        &self,
+        keyspace: usize,
+        from: &[u8],
+        count: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let range: RangeFrom<&[u8]> = from..;
+        for guard in self.keyspaces[keyspace].range(range).take(count) {
+            let (key, value) = guard.into_inner().map_err(of("fjall"))?;
+            each(&key, &value);
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Fjall {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.items.insert(key, value).map_err(of("fjall"))?;
-        self.persist()
+        self.put_in(0, key, value)
     }
 
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let mut changes = self.db.batch();
         for (key, value) in batch {
-            changes.insert(&self.items, key.as_slice(), value.as_slice());
+            changes.insert(&self.keyspaces[0], key.as_slice(), value.as_slice());
         }
         changes.commit().map_err(of("fjall"))?;
         self.persist()
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.items.remove(key).map_err(of("fjall"))?;
+        self.keyspaces[0].remove(key).map_err(of("fjall"))?;
         self.persist()
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.items.get(key).map_err(of("fjall"))?;
-        found.iter().for_each(|bytes| value.extend_from_slice(bytes));
-        Ok(found.is_some())
+        self.get_in(0, key, value)
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let range: RangeFrom<&[u8]> = from..;
-        for guard in self.items.range(range).take(count) {
-            let (key, value) = guard.into_inner().map_err(of("fjall"))?;
-            each(&key, &value);
-        }
-        Ok(())
+        self.scan_in(0, from, count, each)
+    }
+
+    fn keyspaces(&self) -> Result<Box<dyn Keyspaces + '_>> {
+        Ok(Box::new(self))
     }
 
     fn compact(&self) -> Result<()> {
-        self.items.rotate_memtable_and_wait().map_err(of("fjall"))?;
-        self.items.major_compact().map_err(of("fjall"))
+        self.keyspaces.iter().try_for_each(|keyspace| {
+            keyspace.rotate_memtable_and_wait().map_err(of("fjall"))?;
+            keyspace.major_compact().map_err(of("fjall"))
+        })
     }
 
     fn written(&self) -> Option<Written> {

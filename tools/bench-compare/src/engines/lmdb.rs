@@ -6,7 +6,7 @@ use std::ops::Bound;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 
-use super::{Engine, Maker, Result, Setup, Written, of, pages_offer};
+use super::{Engine, Keyspaces, Maker, Result, Setup, Written, of, pages_offer};
 use crate::promise::Promise;
 use crate::stages::Survives;
 
@@ -24,7 +24,8 @@ const MAP: usize = 64 << 30;
 
 struct Lmdb {
     env: Env<WithoutTls>,
-    items: heed::Database<'static, Bytes, Bytes>,
+    /// The first is the usual one.
+    databases: Vec<heed::Database<'static, Bytes, Bytes>>,
     synced: bool,
 }
 
@@ -35,58 +36,86 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     let mut flags = EnvFlags::NO_READ_AHEAD | EnvFlags::NO_MEM_INIT;
     flags.set(EnvFlags::NO_SYNC, !synced);
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    options.map_size(MAP).max_readers(128);
+    options.map_size(MAP).max_readers(128).max_dbs(setup.keyspaces.len() as u32);
     // SAFETY: the flags only lower what a commit survives, and the folder is known to this process only, so that no
     // other process changes the file or opens it with other flags.
     let env = unsafe { options.flags(flags).open(&dir) }.map_err(of("lmdb"))?;
-    let transaction = env.write_txn().map_err(of("lmdb"))?;
-    let items = env
-        .create_databases_and_commit(transaction, |opener, transaction| {
-            opener.create_database(transaction, None).map(CommitOrAbort::<_, ()>::Commit)
-        })
-        .map_err(of::<heed::Error>("lmdb"))?
-        .unwrap_commit();
-    Ok(Box::new(Lmdb { env, items, synced }))
+    let usual = setup.keyspaces.is_empty().then_some(None);
+    let names = usual.into_iter().chain(setup.keyspaces.iter().map(|name| Some(*name)));
+    let databases = names.map(|name| {
+        let transaction = env.write_txn().map_err(of("lmdb"))?;
+        let database = env.create_databases_and_commit(transaction, |opener, transaction| {
+            opener.create_database(transaction, name).map(CommitOrAbort::<_, ()>::Commit)
+        });
+        Ok(database.map_err(of::<heed::Error>("lmdb"))?.unwrap_commit())
+    });
+    let databases = databases.collect::<Result<_>>()?;
+    Ok(Box::new(Lmdb { env, databases, synced }))
+}
+
+impl Keyspaces for Lmdb {
+    fn put_in(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut transaction = self.env.write_txn().map_err(of("lmdb"))?;
+        self.databases[keyspace].put(&mut transaction, key, value).map_err(of("lmdb"))?;
+        transaction.commit().map_err(of("lmdb"))
+    }
+
+    fn get_in(&self, keyspace: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let transaction = self.env.read_txn().map_err(of("lmdb"))?;
+        let found = self.databases[keyspace].get(&transaction, key).map_err(of("lmdb"))?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes));
+        Ok(found.is_some())
+    }
+
+    fn scan_in(
+        &self,
+        keyspace: usize,
+        from: &[u8],
+        count: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let transaction = self.env.read_txn().map_err(of("lmdb"))?;
+        // Keys of LMDB are not empty.
+        let lower = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
+        let range = (lower, Bound::Unbounded);
+        let entries = self.databases[keyspace].range(&transaction, &range).map_err(of("lmdb"))?;
+        for entry in entries.take(count) {
+            let (key, value) = entry.map_err(of("lmdb"))?;
+            each(key, value);
+        }
+        Ok(())
+    }
 }
 
 impl Engine for Lmdb {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut transaction = self.env.write_txn().map_err(of("lmdb"))?;
-        self.items.put(&mut transaction, key, value).map_err(of("lmdb"))?;
-        transaction.commit().map_err(of("lmdb"))
+        self.put_in(0, key, value)
     }
 
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let mut transaction = self.env.write_txn().map_err(of("lmdb"))?;
         for (key, value) in batch {
-            self.items.put(&mut transaction, key, value).map_err(of("lmdb"))?;
+            self.databases[0].put(&mut transaction, key, value).map_err(of("lmdb"))?;
         }
         transaction.commit().map_err(of("lmdb"))
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         let mut transaction = self.env.write_txn().map_err(of("lmdb"))?;
-        self.items.delete(&mut transaction, key).map_err(of("lmdb"))?;
+        self.databases[0].delete(&mut transaction, key).map_err(of("lmdb"))?;
         transaction.commit().map_err(of("lmdb"))
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let transaction = self.env.read_txn().map_err(of("lmdb"))?;
-        let found = self.items.get(&transaction, key).map_err(of("lmdb"))?;
-        found.iter().for_each(|bytes| value.extend_from_slice(bytes));
-        Ok(found.is_some())
+        self.get_in(0, key, value)
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let transaction = self.env.read_txn().map_err(of("lmdb"))?;
-        // Keys of LMDB are not empty.
-        let lower = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
-        let range = (lower, Bound::Unbounded);
-        for entry in self.items.range(&transaction, &range).map_err(of("lmdb"))?.take(count) {
-            let (key, value) = entry.map_err(of("lmdb"))?;
-            each(key, value);
-        }
-        Ok(())
+        self.scan_in(0, from, count, each)
+    }
+
+    fn keyspaces(&self) -> Result<Box<dyn Keyspaces + '_>> {
+        Ok(Box::new(self))
     }
 
     fn compact(&self) -> Result<()> {

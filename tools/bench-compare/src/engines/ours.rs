@@ -1,11 +1,16 @@
 //! strandline.
 
-use strandline::{Batch, Db, Durability, Options, PmSource, ReadOptions, SsdSource, WalSync};
+use bench::tpcc::StrandlineTables;
+use strandline::{
+    Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, PmSource, ReadOptions,
+    SsdSource, Transaction, TransactionOptions, WalSync,
+};
 
 use super::rocks::has_long_values;
-use super::{Engine, LONG_VALUE, Maker, Result, Setup, Written, failed};
+use super::{Change, Engine, Keyspaces, LONG_VALUE, Maker, Result, Setup, Written, failed};
 use crate::promise::Promise;
 use crate::stages::{Fit, Place, Survives};
+use crate::work::orders::{TablesJob, TablesOutcome};
 
 pub(super) const MAKER: Maker = Maker {
     name: "strandline",
@@ -15,10 +20,21 @@ pub(super) const MAKER: Maker = Maker {
                the rest, but pm_size for all data in disk-get-memory and disk-scan-memory, block_cache for all in \
                disk-get-cached and disk-scan-cached; where keys are drawn by Zipf's law pm_size an eighth of the memory and \
                block_cache three quarters, dram_budget twice that, or with persistent memory pm_size all of that, and pm_cache \
-               75; wal_sync = never where the others do not sync; value_files_min 0",
+               75; where all is in memtables memtable_bytes half of pm_size; wal_sync = never where the others do not sync; \
+               value_files_min 0; transactions are optimistic, of snapshot isolation",
     has_log: true,
     offers: |_, _| true,
-    open: |setup| open(setup, ValueFiles::Off),
+    open: |setup| open(setup, ValueFiles::Off, TransactionOptions::new()),
+};
+
+pub(super) const PESSIMISTIC: Maker = Maker {
+    name: "strandline-pessimistic",
+    version: concat!("strandline ", env!("CARGO_PKG_VERSION"), ", transactions with locks"),
+    settings: "as strandline, and transactions lock (TransactionOptions::pessimistic), of snapshot isolation; of TPC-C get_for_update of \
+               each row that is put",
+    offers: |stage, _| stage.group.wants_transactions(),
+    open: |setup| open(setup, ValueFiles::Off, TransactionOptions::pessimistic()),
+    ..MAKER
 };
 
 pub(super) const APART: Maker = Maker {
@@ -27,27 +43,27 @@ pub(super) const APART: Maker = Maker {
     settings: "as strandline, and value_files_min 512, value_space 150 (default)",
     has_log: true,
     offers: has_long_values,
-    open: |setup| open(setup, ValueFiles::Space(150)),
+    open: |setup| apart(setup, 150),
 };
 
 pub(super) const APART_130: Maker = Maker {
     name: "strandline-apart-130",
     settings: "as strandline-apart, and value_space 130",
-    open: |setup| open(setup, ValueFiles::Space(130)),
+    open: |setup| apart(setup, 130),
     ..APART
 };
 
 pub(super) const APART_155: Maker = Maker {
     name: "strandline-apart-155",
     settings: "as strandline-apart, and value_space 155",
-    open: |setup| open(setup, ValueFiles::Space(155)),
+    open: |setup| apart(setup, 155),
     ..APART
 };
 
 pub(super) const APART_200: Maker = Maker {
     name: "strandline-apart-200",
     settings: "as strandline-apart, and value_space 200",
-    open: |setup| open(setup, ValueFiles::Space(200)),
+    open: |setup| apart(setup, 200),
     ..APART
 };
 
@@ -64,8 +80,12 @@ const PM_CACHE: u32 = 75;
 
 struct Ours {
     db: Db,
+    /// The first is the usual one.
+    keyspaces: Vec<Keyspace>,
     sync: WalSync,
     rest: Rest,
+    /// What its transactions are like.
+    transactions: TransactionOptions,
 }
 
 /// Where a compaction brings everything.
@@ -77,7 +97,16 @@ enum Rest {
     Tables,
 }
 
-fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
+/// With values apart, in so much space.
+fn apart(setup: &Setup<'_>, space: u32) -> Result<Box<dyn Engine>> {
+    open(setup, ValueFiles::Space(space), TransactionOptions::new())
+}
+
+fn open(
+    setup: &Setup<'_>,
+    values: ValueFiles,
+    transactions: TransactionOptions,
+) -> Result<Box<dyn Engine>> {
     let dram = setup.dram;
     let sync = match setup.survives {
         Survives::Power => WalSync::Always,
@@ -102,6 +131,9 @@ fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     if setup.place == Place::Hybrid {
         options = options.pm_cache(PM_CACHE);
     }
+    if setup.fit == Fit::Memtables {
+        options = options.memtable_bytes(dram.pool / 2);
+    }
     if setup.fit == Fit::Pool {
         // Else a compaction would move records to tables.
         options = options.ssd(SsdSource::None);
@@ -113,38 +145,33 @@ fn open(setup: &Setup<'_>, values: ValueFiles) -> Result<Box<dyn Engine>> {
     }
     let tables = setup.place.shares_disk() && setup.fit != Fit::Pool;
     let rest = if tables { Rest::Tables } else { Rest::Memory };
-    Ok(Box::new(Ours { db, sync, rest }))
+    let named = setup.keyspaces.iter();
+    let named = named.map(|name| db.keyspace_or_create(name, KeyspaceOptions::new()));
+    let mut keyspaces: Vec<Keyspace> =
+        named.collect::<std::result::Result<_, _>>().map_err(failed)?;
+    if keyspaces.is_empty() {
+        keyspaces.push(db.default_keyspace().clone());
+    }
+    Ok(Box::new(Ours { db, keyspaces, sync, rest, transactions }))
 }
 
-impl Engine for Ours {
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.default_keyspace().put(key, value).map_err(failed)
+impl Keyspaces for Ours {
+    fn put_in(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keyspaces[keyspace].put(key, value).map_err(failed)
     }
 
-    fn batch_bytes(&self) -> u64 {
-        // Half of what one commit may take, where small entries take twice their bytes.
-        self.db.properties().zone_bytes / 16
+    fn get_in(&self, keyspace: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.keyspaces[keyspace].get_into(key, value).map_err(failed)
     }
 
-    fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
-        let mut changes = Batch::new();
-        for (key, value) in batch {
-            changes.put(self.db.default_keyspace(), key, value);
-        }
-        self.db.write(&changes).map_err(failed)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.default_keyspace().delete(key).map_err(failed)
-    }
-
-    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.db.default_keyspace().get_into(key, value).map_err(failed)
-    }
-
-    fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut iter =
-            self.db.default_keyspace().cursor(&ReadOptions::default()).map_err(failed)?;
+    fn scan_in(
+        &self,
+        keyspace: usize,
+        from: &[u8],
+        count: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let mut iter = self.keyspaces[keyspace].cursor(&ReadOptions::default()).map_err(failed)?;
         iter.seek(from).map_err(failed)?;
         for step in 0..count {
             if step > 0 {
@@ -157,12 +184,76 @@ impl Engine for Ours {
         }
         Ok(())
     }
+}
+
+impl Engine for Ours {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_in(0, key, value)
+    }
+
+    fn batch_bytes(&self) -> u64 {
+        // Half of what one commit may take, where small entries take twice their bytes.
+        self.db.properties().zone_bytes / 16
+    }
+
+    fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        let mut changes = Batch::new();
+        for (key, value) in batch {
+            changes.put(&self.keyspaces[0], key, value);
+        }
+        self.db.write(&changes).map_err(failed)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.keyspaces[0].delete(key).map_err(failed)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.get_in(0, key, value)
+    }
+
+    fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        self.scan_in(0, from, count, each)
+    }
+
+    fn keyspaces(&self) -> Result<Box<dyn Keyspaces + '_>> {
+        Ok(Box::new(self))
+    }
+
+    fn update(&self, key: &[u8], change: &mut dyn Change) -> Result<u64> {
+        let (keyspace, mut attempts, mut wrong) = (&self.keyspaces[0], 0, None);
+        let mut body = |transaction: &mut Transaction| {
+            attempts += 1;
+            let old = transaction.get_for_update(keyspace, key)?;
+            match change.of(old.as_deref()) {
+                Ok(new) => transaction.put(keyspace, key, new),
+                // Nothing is changed then.
+                Err(error) => {
+                    wrong = Some(error);
+                    Ok(())
+                }
+            }
+        };
+        loop {
+            match self.db.transact(self.transactions.clone(), &mut body) {
+                // It waited too long for a lock.
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
+                done => break done.map_err(failed)?,
+            }
+        }
+        wrong.map_or(Ok(attempts - 1), Err)
+    }
+
+    fn tables(&self, job: &TablesJob) -> Result<TablesOutcome> {
+        job.on(&StrandlineTables::new(&self.db, self.transactions.clone()))
+    }
 
     fn compact(&self) -> Result<()> {
         self.db.compact().map_err(failed)?;
         if self.rest == Rest::Tables {
-            let all = self.db.default_keyspace();
-            self.db.compact_range(all, None, None).map_err(failed)?;
+            for all in &self.keyspaces {
+                self.db.compact_range(all, None, None).map_err(failed)?;
+            }
         }
         Ok(())
     }
@@ -201,6 +292,8 @@ impl Engine for Ours {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.db.close().map_err(failed)
+        let Ours { db, keyspaces, .. } = *self;
+        drop(keyspaces);
+        db.close().map_err(failed)
     }
 }

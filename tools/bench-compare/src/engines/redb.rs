@@ -6,7 +6,7 @@ use redb::{
     Database, Durability, ReadTransaction, ReadableDatabase, TableDefinition, WriteTransaction,
 };
 
-use super::{Engine, Maker, Result, Setup, Written, of, pages_offer};
+use super::{Engine, Keyspaces, Maker, Result, Setup, Written, of, pages_offer};
 use crate::promise::Promise;
 use crate::stages::Survives;
 
@@ -20,12 +20,14 @@ pub(super) const MAKER: Maker = Maker {
     open,
 };
 
-const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("items");
+type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
 /// Commits from one durable one to the next where puts are not synced.
 const DURABLE_EVERY: u64 = 1024;
 
 struct Redb {
     db: Database,
+    /// The first is the usual one.
+    tables: Vec<Definition>,
     synced: bool,
     commits: AtomicU64,
 }
@@ -34,8 +36,14 @@ fn open(setup: &Setup<'_>) -> Result<Box<dyn Engine>> {
     let mut builder = Database::builder();
     builder.set_cache_size(setup.dram.total.unwrap_or(setup.dram.cache) as usize);
     let db = builder.create(setup.dir.join("redb")).map_err(of("redb"))?;
-    let redb = Redb { db, synced: setup.survives == Survives::Power, commits: AtomicU64::new(0) };
-    redb.commit(|_| Ok(()))?;
+    let names = if setup.keyspaces.is_empty() { &["items"] } else { setup.keyspaces };
+    let redb = Redb {
+        db,
+        tables: names.iter().map(|name| TableDefinition::new(name)).collect(),
+        synced: setup.survives == Survives::Power,
+        commits: AtomicU64::new(0),
+    };
+    (0..redb.tables.len()).try_for_each(|table| redb.commit(table, |_| Ok(())))?;
     Ok(Box::new(redb))
 }
 
@@ -44,6 +52,7 @@ type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 impl Redb {
     fn commit(
         &self,
+        table: usize,
         change: impl FnOnce(&mut Table<'_>) -> std::result::Result<(), redb::StorageError>,
     ) -> Result<()> {
         let mut transaction: WriteTransaction = self.db.begin_write().map_err(of("redb"))?;
@@ -52,7 +61,7 @@ impl Redb {
         let durability = if durable { Durability::Immediate } else { Durability::None };
         transaction.set_durability(durability).map_err(of("redb"))?;
         {
-            let mut table = transaction.open_table(TABLE).map_err(of("redb"))?;
+            let mut table = transaction.open_table(self.tables[table]).map_err(of("redb"))?;
             change(&mut table).map_err(of("redb"))?;
         }
         transaction.commit().map_err(of("redb"))
@@ -63,13 +72,41 @@ impl Redb {
     }
 }
 
+impl Keyspaces for Redb {
+    fn put_in(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        self.commit(keyspace, |table| table.insert(key, value).map(drop))
+    }
+
+    fn get_in(&self, keyspace: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let table = self.read()?.open_table(self.tables[keyspace]).map_err(of("redb"))?;
+        let found = table.get(key).map_err(of("redb"))?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes.value()));
+        Ok(found.is_some())
+    }
+
+    fn scan_in(
+        &self,
+        keyspace: usize,
+        from: &[u8],
+        count: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let table = self.read()?.open_table(self.tables[keyspace]).map_err(of("redb"))?;
+        for entry in table.range(from..).map_err(of("redb"))?.take(count) {
+            let (key, value) = entry.map_err(of("redb"))?;
+            each(key.value(), value.value());
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Redb {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.commit(|table| table.insert(key, value).map(drop))
+        self.put_in(0, key, value)
     }
 
     fn put_batch(&self, batch: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
-        self.commit(|table| {
+        self.commit(0, |table| {
             for (key, value) in batch {
                 table.insert(key.as_slice(), value.as_slice())?;
             }
@@ -78,23 +115,19 @@ impl Engine for Redb {
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.commit(|table| table.remove(key).map(drop))
+        self.commit(0, |table| table.remove(key).map(drop))
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let table = self.read()?.open_table(TABLE).map_err(of("redb"))?;
-        let found = table.get(key).map_err(of("redb"))?;
-        found.iter().for_each(|bytes| value.extend_from_slice(bytes.value()));
-        Ok(found.is_some())
+        self.get_in(0, key, value)
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let table = self.read()?.open_table(TABLE).map_err(of("redb"))?;
-        for entry in table.range(from..).map_err(of("redb"))?.take(count) {
-            let (key, value) = entry.map_err(of("redb"))?;
-            each(key.value(), value.value());
-        }
-        Ok(())
+        self.scan_in(0, from, count, each)
+    }
+
+    fn keyspaces(&self) -> Result<Box<dyn Keyspaces + '_>> {
+        Ok(Box::new(self))
     }
 
     fn compact(&self) -> Result<()> {

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DBRawIterator, DEFAULT_COLUMN_FAMILY_NAME, Options, ReadOptions, WaitForCompactOptions,
     WriteBatch, WriteOptions,
 };
 
 use super::rocks_log::{self, RocksLog};
 use super::rocks_second::{self, Packing};
-use super::{Engine, LONG_VALUE, Maker, Result, Setup, Written, of};
+use super::{Engine, Keyspaces, LONG_VALUE, Maker, Result, Setup, Written, of};
 use crate::dram::BUFFERS;
 use crate::promise::Promise;
 use crate::stages::{Case, Fit, Place, Stage, Survives, Work};
@@ -25,7 +26,7 @@ pub(super) const MAKER: Maker = Maker {
                a sixteenth",
     has_log: true,
     // Of persistent memory it makes nothing.
-    offers: |stage, _| stage.place != Place::Hybrid,
+    offers: |stage, _| stage.place != Place::Hybrid && !stage.group.wants_transactions(),
     open: |setup| open(setup, Recycling::Default, Values::Together, Below::Nothing),
 };
 
@@ -117,18 +118,15 @@ struct Rocks {
     survives: Survives,
     counted: bool,
     dir: PathBuf,
+    /// Its column families but the usual one.
+    families: &'static [&'static str],
     recycling: Recycling,
     below: Below,
     log: RocksLog,
 }
 
-fn open(
-    setup: &Setup<'_>,
-    recycling: Recycling,
-    values: Values,
-    below: Below,
-) -> Result<Box<dyn Engine>> {
-    let (survives, counted, direct) = (setup.survives, setup.counted, setup.direct);
+/// What all kinds of its stores have in common.
+pub(super) fn options(setup: &Setup<'_>) -> Options {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_hyper_clock_cache(setup.dram.cache as usize, 0));
     table.set_bloom_filter(10.0, false);
@@ -137,6 +135,7 @@ fn open(
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     let mut options = Options::default();
     options.create_if_missing(true);
+    options.create_missing_column_families(true);
     options.set_block_based_table_factory(&table);
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_write_buffer_size(setup.dram.buffer as usize);
@@ -147,8 +146,41 @@ fn open(
     options.set_max_bytes_for_level_base(budget);
     options.set_max_background_jobs(2);
     options.set_bytes_per_sync(1 << 20);
-    options.set_use_direct_reads(direct);
-    options.set_use_direct_io_for_flush_and_compaction(direct);
+    options.set_use_direct_reads(setup.direct);
+    options.set_use_direct_io_for_flush_and_compaction(setup.direct);
+    if !setup.keyspaces.is_empty() {
+        // Of the same memory, however many there are.
+        options.set_db_write_buffer_size(budget as usize);
+    }
+    if setup.counted {
+        options.enable_statistics();
+        options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    }
+    options
+}
+
+/// How puts are written.
+pub(super) fn write_options(survives: Survives) -> WriteOptions {
+    let mut write = WriteOptions::default();
+    write.set_sync(survives == Survives::Power);
+    write.disable_wal(survives == Survives::Nothing);
+    write
+}
+
+/// The column families to open, all with the same options: the usual one, and those for keyspaces.
+pub(super) fn families(setup: &Setup<'_>, options: &Options) -> Vec<ColumnFamilyDescriptor> {
+    let names = std::iter::once(DEFAULT_COLUMN_FAMILY_NAME).chain(setup.keyspaces.iter().copied());
+    names.map(|name| ColumnFamilyDescriptor::new(name, options.clone())).collect()
+}
+
+fn open(
+    setup: &Setup<'_>,
+    recycling: Recycling,
+    values: Values,
+    below: Below,
+) -> Result<Box<dyn Engine>> {
+    let (survives, counted) = (setup.survives, setup.counted);
+    let mut options = options(setup);
     if recycling == Recycling::Four {
         options.set_recycle_log_file_num(4);
     }
@@ -156,22 +188,20 @@ fn open(
         options.set_enable_blob_files(true);
         options.set_min_blob_size(LONG_VALUE as u64);
         options.set_blob_compression_type(DBCompressionType::Lz4);
-        options.set_blob_file_size(budget / 4);
+        options.set_blob_file_size(BUFFERS * setup.dram.buffer / 4);
         options.set_enable_blob_gc(true);
         options.set_blob_gc_force_threshold(force);
-    }
-    if counted {
-        options.enable_statistics();
-        options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
     if let Below::Second(packing) = below {
         options = rocks_second::with(options, setup.dram.cache, setup.dram.pool, packing)?;
     }
-    let mut write = WriteOptions::default();
-    write.set_sync(survives == Survives::Power);
-    write.disable_wal(survives == Survives::Nothing);
+    let write = write_options(survives);
     let dir = setup.dir.join("rocksdb");
-    let db = DB::open(&options, &dir).map_err(of("rocksdb"))?;
+    let db = match setup.keyspaces {
+        [] => DB::open(&options, &dir),
+        _ => DB::open_cf_descriptors(&options, &dir, families(setup, &options)),
+    };
+    let db = db.map_err(of("rocksdb"))?;
     // What it was asked for is not what it does: some modes of recovery turn recycling off.
     let log = RocksLog::read(&dir)?;
     if recycling == Recycling::Four && log.recycled != 4 {
@@ -181,7 +211,79 @@ fn open(
     if second != log.has_second {
         return Err(format!("rocksdb: its LOG tells of a secondary cache: {}", log.has_second));
     }
-    Ok(Box::new(Rocks { db, options, write, survives, counted, dir, recycling, below, log }))
+    let families = setup.keyspaces;
+    Ok(Box::new(Rocks {
+        db,
+        options,
+        write,
+        survives,
+        counted,
+        dir,
+        families,
+        recycling,
+        below,
+        log,
+    }))
+}
+
+/// A store with its column families at hand: to find one by name takes as long as a part of a get.
+struct Families<'r> {
+    rocks: &'r Rocks,
+    handles: Vec<&'r ColumnFamily>,
+}
+
+impl Keyspaces for Families<'_> {
+    fn put_in(&self, keyspace: usize, key: &[u8], value: &[u8]) -> Result<()> {
+        let Rocks { db, write, .. } = self.rocks;
+        match self.handles.get(keyspace) {
+            Some(family) => db.put_cf_opt(family, key, value, write),
+            None => db.put_opt(key, value, write),
+        }
+        .map_err(of("rocksdb"))
+    }
+
+    fn get_in(&self, keyspace: usize, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = match self.handles.get(keyspace) {
+            Some(family) => self.rocks.db.get_pinned_cf(family, key),
+            None => self.rocks.db.get_pinned(key),
+        };
+        let found = found.map_err(of("rocksdb"))?;
+        found.iter().for_each(|bytes| value.extend_from_slice(bytes));
+        Ok(found.is_some())
+    }
+
+    fn scan_in(
+        &self,
+        keyspace: usize,
+        from: &[u8],
+        count: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let (db, read) = (&self.rocks.db, ReadOptions::default());
+        let iter = match self.handles.get(keyspace) {
+            Some(family) => db.raw_iterator_cf_opt(family, read),
+            None => db.raw_iterator_opt(read),
+        };
+        scan(iter, from, count, each)
+    }
+}
+
+/// Hands the entries from `from` on to `each` in order, `count` at most.
+fn scan(
+    mut iter: DBRawIterator<'_>,
+    from: &[u8],
+    count: usize,
+    each: &mut dyn FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    iter.seek(from);
+    for step in 0..count {
+        if step > 0 {
+            iter.next();
+        }
+        let Some((key, value)) = iter.item() else { break };
+        each(key, value);
+    }
+    iter.status().map_err(of("rocksdb"))
 }
 
 impl Engine for Rocks {
@@ -208,16 +310,13 @@ impl Engine for Rocks {
     }
 
     fn scan(&self, from: &[u8], count: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut iter = self.db.raw_iterator_opt(ReadOptions::default());
-        iter.seek(from);
-        for step in 0..count {
-            if step > 0 {
-                iter.next();
-            }
-            let Some((key, value)) = iter.item() else { break };
-            each(key, value);
-        }
-        iter.status().map_err(of("rocksdb"))
+        scan(self.db.raw_iterator_opt(ReadOptions::default()), from, count, each)
+    }
+
+    fn keyspaces(&self) -> Result<Box<dyn Keyspaces + '_>> {
+        let handles = self.families.iter().map(|name| self.db.cf_handle(name));
+        let handles = handles.collect::<Option<_>>().ok_or("rocksdb: a column family is gone")?;
+        Ok(Box::new(Families { rocks: self, handles }))
     }
 
     fn compact(&self) -> Result<()> {

@@ -1,18 +1,22 @@
 //! Each engine, small, behind the trait.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bench::data::rng::Rng;
 use bench::scratch::Scratch;
+use bench::tpcc::Scale;
 
-use super::{BARE_LOOPS, Engine, Maker, OURS, Setup, all};
+use super::{BARE_LOOPS, Change, Engine, Maker, OURS, RIVALS, Result, Setup, all};
 use crate::data::{Data, Filling, Spread};
-use crate::dram::Sizes;
+use crate::dram::{Dram, Sizes};
 use crate::flags::Flags;
 use crate::ground;
 use crate::measure::bytes::ProcessBytes;
 use crate::promise::Promise;
-use crate::stages::{self, Fit, Place, Prepared, Survives, Work};
+use crate::stages::{self, Fit, Group, Place, Prepared, Survives, Work};
+use crate::work::orders::{TablesJob, Task};
+use crate::work::{Length, OfKind};
 
 /// Puts, batches, deletes, gets and scans; again after a compaction.
 fn exercise(engine: &dyn Engine, durable: Survives) {
@@ -46,12 +50,13 @@ fn exercise(engine: &dyn Engine, durable: Survives) {
 }
 
 fn setup(dir: &Path, place: Place, survives: Survives) -> Setup<'_> {
-    let sizes = Sizes { memory: 8 << 20, data: 64 << 20 };
+    let sizes = Sizes { memory: 8 << 20, data: 64 << 20, orders: 16 << 20 };
     Setup {
         dir,
         memory: (place != Place::Disk).then_some(dir),
         place,
         fit: Fit::Spill,
+        keyspaces: &[],
         survives,
         direct: false,
         dram: sizes.dram(place, Fit::Spill),
@@ -113,6 +118,162 @@ fn strandline() {
 fn rocksdb() {
     smoke(named("rocksdb"), Place::Tmpfs);
     smoke(named("rocksdb"), Place::Disk);
+}
+
+#[test]
+fn engines_with_transactions() {
+    for name in ["rocksdb-optimistic", "rocksdb-pessimistic", "strandline-pessimistic"] {
+        smoke(named(name), Place::Tmpfs);
+        smoke(named(name), Place::Disk);
+    }
+}
+
+#[test]
+fn keyspaces_are_apart_and_are_there_at_the_next_open() {
+    const NAMES: &[&str] = &["first", "second", "third"];
+    for maker in [OURS, named("rocksdb"), named("fjall"), named("redb"), named("lmdb")] {
+        for names in [NAMES, &[]] {
+            let Some(scratch) = on_disk() else { return };
+            let mut setup = setup(scratch.path(), Place::Disk, Survives::Kill);
+            setup.keyspaces = names;
+            let count = names.len().max(1);
+            let value = |keyspace: usize, number: u8| vec![number; 10 + keyspace];
+            let engine = (maker.open)(&setup).unwrap();
+            let keyspaces = engine.keyspaces().unwrap();
+            for keyspace in 0..count {
+                for number in 0..50_u8 {
+                    keyspaces.put_in(keyspace, &[number], &value(keyspace, number)).unwrap();
+                }
+            }
+            drop(keyspaces);
+            engine.close().unwrap();
+            let engine = (maker.open)(&setup).unwrap();
+            let keyspaces = engine.keyspaces().unwrap();
+            for keyspace in 0..count {
+                let mut found = Vec::new();
+                assert!(keyspaces.get_in(keyspace, &[7], &mut found).unwrap(), "{}", maker.name);
+                assert_eq!(found, value(keyspace, 7), "{}", maker.name);
+                found.clear();
+                assert!(!keyspaces.get_in(keyspace, b"none", &mut found).unwrap());
+                let mut entries = Vec::new();
+                let mut each =
+                    |key: &[u8], value: &[u8]| entries.push((key.to_vec(), value.to_vec()));
+                keyspaces.scan_in(keyspace, &[48], 5, &mut each).unwrap();
+                let wanted = [48, 49].map(|number| (vec![number], value(keyspace, number)));
+                assert_eq!(entries, wanted, "{} {keyspace} of {names:?}", maker.name);
+            }
+            drop(keyspaces);
+            engine.close().unwrap();
+        }
+    }
+}
+
+/// Makes the next number, again and again.
+struct Next([u8; 8]);
+
+impl Change for Next {
+    fn of(&mut self, old: Option<&[u8]>) -> Result<&[u8]> {
+        let old = old.and_then(|old| old.try_into().ok()).map(u64::from_le_bytes);
+        self.0 = (old.ok_or("no number")? + 1).to_le_bytes();
+        Ok(&self.0)
+    }
+}
+
+/// Engines that run transactions, this one first.
+fn transactional() -> impl Iterator<Item = &'static Maker> {
+    let (stage, case) = stages::find("transaction-rmw", 1, 100).unwrap();
+    std::iter::once(OURS).chain(RIVALS).filter(move |maker| (maker.offers)(stage, case))
+}
+
+#[test]
+fn updates_of_threads_lose_none() {
+    assert_eq!(transactional().count(), 4);
+    for maker in transactional() {
+        let Some(scratch) = on_disk() else { return };
+        let engine = (maker.open)(&setup(scratch.path(), Place::Disk, Survives::Kill)).unwrap();
+        engine.put(b"key", &0_u64.to_le_bytes()).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut change = Next([0; 8]);
+                    for _ in 0..500 {
+                        engine.update(b"key", &mut change).unwrap();
+                    }
+                });
+            }
+        });
+        let mut value = Vec::new();
+        assert!(engine.get(b"key", &mut value).unwrap());
+        assert_eq!(value, 2000_u64.to_le_bytes(), "{}", maker.name);
+        // A change that refuses ends the transaction, and nothing is put.
+        let refused = engine.update(b"none", &mut Next([0; 8])).unwrap_err();
+        assert!(refused.contains("no number"), "{refused}");
+        value.clear();
+        assert!(!engine.get(b"none", &mut value).unwrap());
+        engine.close().unwrap();
+    }
+}
+
+#[test]
+fn tables_are_checked_on_every_engine() {
+    for maker in transactional() {
+        let Some(scratch) = on_disk() else { return };
+        let mut setup = setup(scratch.path(), Place::Disk, Survives::Kill);
+        (setup.keyspaces, setup.dram) = (&bench::tpcc::TABLES, roomy(&setup));
+        let engine = (maker.open)(&setup).unwrap();
+        let job =
+            |task| engine.tables(&TablesJob::new(Scale { warehouses: 1, percent: 1 }, 7, task));
+        let empty = job(Task::Check).unwrap_err();
+        assert!(empty.contains("warehouse 1 is not there"), "{}: {empty}", maker.name);
+        job(Task::Load).unwrap();
+        job(Task::Check).unwrap();
+        let length = Length { time: Duration::from_secs(60), ops: 300 };
+        let measured = job(Task::Run(3, length)).unwrap().measured();
+        let ended = |kind: &OfKind| kind.count + kind.rolled_back;
+        assert_eq!(measured.kinds.iter().map(ended).sum::<u64>(), 900, "{}", maker.name);
+        assert_eq!(measured.rate.ops, measured.kinds[0].count, "{}", maker.name);
+        assert!(measured.kinds.iter().all(|kind| kind.count > 0), "{}", maker.name);
+        assert!(measured.user_bytes > 100_000, "{}", maker.name);
+        job(Task::Check).unwrap();
+        // Another load puts orders in place of those that were made, and some of theirs stay.
+        job(Task::Load).unwrap();
+        let mixed = job(Task::Check).unwrap_err();
+        assert!(mixed.contains("consistency condition"), "{}: {mixed}", maker.name);
+        engine.close().unwrap();
+    }
+}
+
+/// As much memory as a Delivery takes.
+fn roomy(setup: &Setup<'_>) -> Dram {
+    let sizes = Sizes { memory: 8 << 20, data: 64 << 20, orders: 16 << 20 };
+    sizes.dram(setup.place, Fit::Orders)
+}
+
+#[test]
+fn engines_without_transactions_run_no_benchmark_of_them() {
+    for stage in stages::all() {
+        for case in stage.cases {
+            let offering: Vec<&str> =
+                all().filter(|maker| (maker.offers)(stage, case)).map(|maker| maker.name).collect();
+            let wanted: Option<&[&str]> = match stage.group {
+                Group::Transaction | Group::Tpcc => Some(&[
+                    "strandline",
+                    "strandline-pessimistic",
+                    "rocksdb-optimistic",
+                    "rocksdb-pessimistic",
+                ]),
+                Group::Ycsb => Some(&["strandline", "rocksdb", "fjall", "redb", "lmdb"]),
+                _ => None,
+            };
+            assert!(wanted.is_none_or(|wanted| offering == wanted), "{case:?}: {offering:?}");
+            let own = offering.iter().any(|name| name.ends_with("mistic"));
+            assert_eq!(own, stage.group.wants_transactions(), "{case:?}");
+        }
+    }
+    let Some(scratch) = on_disk() else { return };
+    let engine = (named("redb").open)(&setup(scratch.path(), Place::Disk, Survives::Kill)).unwrap();
+    assert!(engine.update(b"key", &mut Next([0; 8])).unwrap_err().contains("transactions"));
+    engine.close().unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 /// The longest time that is told apart, in nanoseconds.
 const MOST: u64 = 600_000_000_000;
@@ -21,6 +21,8 @@ pub struct Latency {
     pub p99: Option<f64>,
     /// 999 of a thousand took less.
     pub p999: Option<f64>,
+    /// 9,999 of ten thousand took less.
+    pub p9999: Option<f64>,
     /// The longest of those that were timed.
     pub longest: f64,
 }
@@ -58,9 +60,38 @@ impl Times {
         Stopwatch { own, every, turn: 0, times: self }
     }
 
+    /// Which operations are timed.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// Adds what others took, whose threads are done.
+    pub fn add(&self, other: &Times) {
+        if let Ok(other) = other.all.lock()
+            && let Some(other) = &*other
+        {
+            self.add_histogram(other);
+        }
+    }
+
+    fn add_histogram(&self, other: &Histogram<u32>) {
+        let Ok(mut all) = self.all.lock() else { return };
+        match &mut *all {
+            // All have the same bounds, so that one fits into the other.
+            Some(all) => _ = all.add(other),
+            None => *all = Some(other.clone()),
+        }
+    }
+
     /// The quantiles, once all threads are done; none if nothing was timed.
     pub fn latency(self) -> Option<Latency> {
-        let all = self.all.into_inner().ok()??;
+        Latency::of(&self.all.into_inner().ok()??)
+    }
+}
+
+impl Latency {
+    /// Of times in nanoseconds; none if there are none.
+    pub fn of<C: Counter>(all: &Histogram<C>) -> Option<Latency> {
         let samples = all.len();
         let at = |quantile: f64| all.value_at_quantile(quantile) as f64 / 1e3;
         let known = |quantile: f64| {
@@ -71,6 +102,7 @@ impl Times {
             p50: at(0.5),
             p99: known(0.99),
             p999: known(0.999),
+            p9999: known(0.9999),
             longest: all.max() as f64 / 1e3,
         })
     }
@@ -104,11 +136,8 @@ impl Stopwatch<'_> {
 
 impl Drop for Stopwatch<'_> {
     fn drop(&mut self) {
-        let (Some(own), Ok(mut all)) = (self.own.take(), self.times.all.lock()) else { return };
-        match &mut *all {
-            // Both have the same bounds, so that one fits into the other.
-            Some(all) => _ = all.add(own),
-            None => *all = Some(own),
+        if let Some(own) = self.own.take() {
+            self.times.add_histogram(&own);
         }
     }
 }
@@ -133,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn times_of_kinds_are_those_of_all() {
+        let (all, kinds) =
+            (Times::new(Timing::Every(1)), [1, 2].map(|_| Times::new(Timing::Every(1))));
+        for kind in &kinds {
+            let mut watch = kind.stopwatch();
+            (0..3).for_each(|_| watch.time(|| ()));
+        }
+        kinds.iter().for_each(|kind| all.add(kind));
+        assert_eq!(all.latency().map(|latency| latency.samples), Some(6));
+    }
+
+    #[test]
     fn a_quantile_needs_times_above_it() {
         let latency = |count: u32| {
             let times = Times::new(Timing::Every(1));
@@ -143,6 +184,7 @@ mod tests {
         };
         assert_eq!(latency(999).p99, None);
         assert!(latency(1000).p99.is_some() && latency(9999).p999.is_none());
-        assert!(latency(10_000).p999.is_some());
+        assert!(latency(10_000).p999.is_some() && latency(99_999).p9999.is_none());
+        assert!(latency(100_000).p9999.is_some());
     }
 }

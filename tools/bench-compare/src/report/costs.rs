@@ -4,11 +4,13 @@ use crate::crew::Rate;
 use crate::data::KEY;
 use crate::figures::{count, median, time};
 use crate::measure::bytes::ProcessBytes;
+use crate::measure::latency::Latency;
 use crate::measure::misses::Hits;
 use crate::plan;
 use crate::sample::Sample;
-use crate::stages::{Place, Work};
-use crate::work::Measured;
+use crate::stages::{Holds, Place, Survives, Work};
+use crate::work::records::RECORD_KEY;
+use crate::work::{Measured, OfKind};
 
 /// Puts beside gets, times of operations, bytes written per byte put, commits a sync, bytes read, memory.
 pub fn of(runs: &[&Sample]) -> String {
@@ -34,14 +36,34 @@ pub fn of(runs: &[&Sample]) -> String {
     if let Some(percent) = of(&|run| run.measured.hits.map(Hits::percent)) {
         costs.push(format!("{percent:.1} % without the disk"));
     }
+    if let Some(tpmc) = of(&tpmc) {
+        let all = of(&|run| Some(run.measured.commits as f64 / run.measured.rate.seconds));
+        let all = all.map_or("-".into(), count);
+        costs.push(format!("tpmC {}, not audited, of {all} transactions/s", count(tpmc)));
+    }
+    if let Some(percent) = of(&|run| conflict_percent(&run.measured)) {
+        let conflicts =
+            |run: &Sample| run.measured.conflicts.map(|conflicts| conflicts.most as f64);
+        let most = all(&conflicts).into_iter().fold(0.0, f64::max);
+        costs.push(match percent > 0.0 {
+            true => format!("{percent:.2} conflicts in 100 commits (at most {most} of one)"),
+            false => "no conflicts".into(),
+        });
+    }
     if runs.iter().any(|run| run.measured.latency.is_some()) {
         let p99 = of(&|run| run.measured.latency?.p99).map_or("-".into(), time);
         let p999 = of(&|run| run.measured.latency?.p999).map_or("-".into(), time);
         costs.push(format!("p99 {p99}, p99.9 {p999}"));
+        // Of other benchmarks it is the noise of few operations.
+        if runs.iter().any(|run| run.case.work == Work::Update) {
+            let p9999 = of(&|run| run.measured.latency?.p9999).map_or("-".into(), time);
+            costs.push(format!("p99.99 {p9999}"));
+        }
     }
+    costs.extend(kinds(runs));
     // Of other benchmarks only some operations are timed.
     let longest = |run: &Sample| {
-        let timed = matches!(run.case.work, Work::Commit(_) | Work::Steady);
+        let timed = matches!(run.case.work, Work::Commit(_) | Work::Steady | Work::Update);
         run.measured.latency.filter(|_| timed).map(|latency| latency.longest)
     };
     if let Some(median) = of(&longest) {
@@ -67,7 +89,7 @@ pub fn of(runs: &[&Sample]) -> String {
     if runs.iter().any(unsettled) {
         costs.push("more was written when that was no longer waited for".into());
     }
-    if let Some(commits) = of(&|run| commits_a_sync(&run.measured)) {
+    if let Some(commits) = of(&|run| commits_a_sync(run)) {
         costs.push(format!("{commits:.1} commits a sync"));
     }
     if let Some(read) = of(&|run| read_per_operation(run)) {
@@ -77,6 +99,46 @@ pub fn of(runs: &[&Sample]) -> String {
         costs.push(format!("{:.0} MiB of memory", memory / (1 << 20) as f64));
     }
     costs.join(", ")
+}
+
+/// The times of each kind of operation, and what else is told of it.
+fn kinds(runs: &[&Sample]) -> Vec<String> {
+    let names = runs.first().map_or(&[][..], |run| &run.measured.kinds);
+    let told = names.iter().map(|OfKind { name, .. }| {
+        let of = |figure: &dyn Fn(&OfKind) -> Option<f64>| {
+            let kinds = runs.iter().flat_map(|run| &run.measured.kinds);
+            let figures: Vec<f64> =
+                kinds.filter(|kind| kind.name == *name).filter_map(figure).collect();
+            (!figures.is_empty()).then(|| median(figures))
+        };
+        let at = |quantile: fn(&Latency) -> Option<f64>| {
+            of(&|kind| quantile(kind.latency.as_ref()?)).map_or("-".into(), time)
+        };
+        let [p50, p99, p999] =
+            [|l: &Latency| Some(l.p50), |l: &Latency| l.p99, |l: &Latency| l.p999].map(at);
+        let conflicts = of(&|kind| Some(kind.conflicts?.lost as f64));
+        let conflicts = conflicts.filter(|lost| *lost > 0.0);
+        let conflicts =
+            conflicts.map_or(String::new(), |lost| format!(", conflicts {}", count(lost)));
+        format!("{name} p50 {p50}, p99 {p99}, p99.9 {p999}{conflicts}")
+    });
+    match names.len() {
+        // Of one kind all has been said.
+        0 | 1 => Vec::new(),
+        _ => vec![told.collect::<Vec<_>>().join("; ")],
+    }
+}
+
+/// New-Orders that were committed, a minute.
+pub fn tpmc(sample: &Sample) -> Option<f64> {
+    let is_tpcc = sample.case.work == Work::Orders;
+    is_tpcc.then(|| 60.0 * sample.measured.rate.per_second())
+}
+
+/// Attempts of transactions that were lost, for a hundred that were committed.
+pub fn conflict_percent(measured: &Measured) -> Option<f64> {
+    let lost = measured.conflicts?.lost as f64;
+    Some(100.0 * lost / measured.commits.max(1) as f64)
 }
 
 /// Bytes given to files per byte that was put, logs included and the same for all, where that is worth a look.
@@ -110,7 +172,13 @@ pub fn pm_per_byte(sample: &Sample) -> Option<f64> {
 /// Bytes that the files of a store on a disk take, logs included, for each byte of its keys and values, where it has all keys.
 pub fn space_per_byte(sample: &Sample) -> Option<f64> {
     let has_all = !matches!(sample.case.work, Work::Commit(_));
-    let data = sample.keys * (KEY + sample.stage.value_size) as u64;
+    let key = match sample.group().holds() {
+        Holds::Numbers => KEY,
+        Holds::Records => RECORD_KEY,
+        // Rows are of all lengths.
+        Holds::Orders => return None,
+    };
+    let data = sample.keys * (key + sample.stage.value_size) as u64;
     let space = sample.measured.space.filter(|_| has_all && sample.place().shares_disk())?;
     Some(space as f64 / data.max(1) as f64)
 }
@@ -123,8 +191,9 @@ pub fn system_by_engine(sample: &Sample) -> Option<f64> {
     (files > 0 && unsynced).then(|| given.max(dirtied) as f64 / files as f64)
 }
 
-/// Commits for each sync of the log, where both are counted.
-pub fn commits_a_sync(measured: &Measured) -> Option<f64> {
+/// Commits for each sync of the log, where both are counted and commits are synced.
+pub fn commits_a_sync(sample: &Sample) -> Option<f64> {
+    let measured = Some(&sample.measured).filter(|_| sample.case.survives == Survives::Power)?;
     let syncs = measured.written?.syncs.filter(|syncs| *syncs > 0)?;
     (measured.commits > 0).then(|| measured.commits as f64 / syncs as f64)
 }

@@ -1,10 +1,12 @@
 //! The report as a page: a section for each group, which keeps its place and its own command until it is measured again.
 
 use super::{Report, Row, table};
-use crate::engines;
+use crate::engines::{self, BARE_LOOPS, RIVALS};
+use crate::flags::Flags;
 use crate::kept::Command;
 use crate::promise::{UNEQUAL, UNLIKE_SCANS, UNLIKE_WRITERS};
-use crate::stages::{self, Place};
+use crate::sample::{self, Load};
+use crate::stages::{self, Group};
 
 /// Where the page goes, from the root of the repository.
 pub const PAGE: &str = "docs/benchmarks.md";
@@ -16,11 +18,12 @@ const SECTION: &str = "\n## ";
 pub fn page(report: &Report, before: &str) -> String {
     let rows = report.rows();
     let mut page = intro();
-    for place in Place::ALL {
-        let of_place: Vec<&Row> = rows.iter().filter(|row| row.place == place).collect();
-        page += &match of_place.is_empty() {
-            true => earlier(before, place).unwrap_or_else(|| missing(place)),
-            false => section(report, place, &of_place),
+    for group in Group::ALL {
+        let of_group: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
+        page += &match of_group.is_empty() {
+            true => earlier(before, group)
+                .map_or_else(|| missing(group), |section| with_lacks(&section, group)),
+            false => with_lacks(&section(report, group, &of_group), group),
         };
     }
     page += "\n## Engines\n\n| engine | settings |\n|---|---|\n";
@@ -55,6 +58,9 @@ $B --only=disk-get-memory,disk-scan-memory,disk-get-cached,disk-scan-cached
 $B --only=disk-get-cold,disk-scan-cold,disk-get-direct,disk-scan-direct,disk-mixed,disk-overwrite
 $B --only=disk-get-zipf
 $B --group=hybrid
+$B --group=transaction --seconds=4
+$B --group=ycsb --seconds=5
+$B --group=tpcc --seconds=10
 $B --report --write-docs
 ```
 
@@ -88,22 +94,60 @@ that was looked at; a scan beside them reads on another thread, and is not in it
     )
 }
 
-/// The section of `place` in an earlier page.
-fn earlier(before: &str, place: Place) -> Option<String> {
-    let head = format!("{SECTION}{}\n", place.about());
+/// The section of `group` in an earlier page.
+fn earlier(before: &str, group: Group) -> Option<String> {
+    let head = format!("{SECTION}{}\n", group.about());
     let start = before.find(&head)?;
     let len = before[start + 1..].find(SECTION).map_or(before.len() - start, |next| next + 1);
     Some(before[start..start + len].to_string())
 }
 
-fn missing(place: Place) -> String {
-    format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", place.about(), place.name())
+fn missing(group: Group) -> String {
+    format!("{SECTION}{}\n\nNot measured yet: `--group={}`.\n", group.about(), group.name())
 }
 
-fn section(report: &Report, place: Place, rows: &[&Row]) -> String {
-    let mut text = format!("{SECTION}{}\n\n", place.about());
+/// Begins the line about benchmarks of a group that have no row where others have.
+const LACKS: &str = "Without a row yet: ";
+
+/// The section with a line about what it lacks, in place of an earlier one.
+fn with_lacks(section: &str, group: Group) -> String {
+    let kept = section.lines().filter(|line| !line.starts_with(LACKS)).collect::<Vec<_>>();
+    let section = kept.join("\n").trim_end().to_string() + "\n";
+    match lacks(&section, group) {
+        None => section,
+        Some(lacks) => format!("{section}\n{LACKS}{lacks}.\n"),
+    }
+}
+
+/// The benchmarks that run by themselves and have no row in the section, with the engines beside which they have none.
+pub(super) fn lacks(section: &str, group: Group) -> Option<String> {
+    let mut lacking: Vec<(&str, Vec<&str>)> = Vec::new();
+    let usual = Flags::default();
+    for stage in stages::all().filter(|stage| stage.group == group) {
+        for case in usual.cases(stage) {
+            let makers = RIVALS.iter().chain(&BARE_LOOPS);
+            for maker in makers.filter(|maker| (maker.offers)(stage, case)) {
+                let key = sample::key(stage, case, Load::default());
+                let cells = [case.name, maker.name, &case.threads.to_string(), &key.values()];
+                if section.contains(&format!("\n| {} | ", cells.join(" | "))) {
+                    continue;
+                }
+                match lacking.iter_mut().find(|(name, _)| *name == case.name) {
+                    Some((_, rivals)) if rivals.contains(&maker.name) => {}
+                    Some((_, rivals)) => rivals.push(maker.name),
+                    None => lacking.push((case.name, vec![maker.name])),
+                }
+            }
+        }
+    }
+    let told = lacking.iter().map(|(name, rivals)| format!("{name} ({})", rivals.join(", ")));
+    (!lacking.is_empty()).then(|| told.collect::<Vec<_>>().join("; "))
+}
+
+fn section(report: &Report, group: Group, rows: &[&Row]) -> String {
+    let mut text = format!("{SECTION}{}\n\n", group.about());
     let mut line = |more: &str| text += &format!("{more}\n");
-    let samples = || report.samples.iter().filter(|(_, sample)| sample.place() == place);
+    let samples = || report.samples.iter().filter(|(_, sample)| sample.group() == group);
     let used = |number: usize| samples().any(|(command, _)| *command == number);
     let commands = report.commands.iter().enumerate().filter(|(number, _)| used(*number));
     let commands: Vec<&Command> = commands.map(|(_, command)| command).collect();
@@ -214,11 +258,32 @@ mod tests {
 
     #[test]
     fn sections_of_an_earlier_page_stay() {
-        let about = Place::Tmpfs.about();
+        let about = Group::Tmpfs.about();
         let page = format!("# Page\n\n## {about}\n\nold figures\n\n## Engines\n\n| |\n");
         let section = format!("\n## {about}\n\nold figures\n");
-        assert_eq!(earlier(&page, Place::Tmpfs), Some(section.clone()));
-        assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Place::Tmpfs), Some(section));
-        assert_eq!(earlier(&page, Place::Disk), None);
+        assert_eq!(earlier(&page, Group::Tmpfs), Some(section.clone()));
+        assert_eq!(earlier(&page[..page.find("\n## E").unwrap()], Group::Tmpfs), Some(section));
+        assert_eq!(earlier(&page, Group::Disk), None);
+    }
+
+    #[test]
+    fn a_section_tells_what_it_lacks_once() {
+        let row = |rival: &str| format!("| tpcc-disk | {rival} | 16 | any | 1 k |\n");
+        let section = format!("\n## TPC-C\n\n{}", row("rocksdb-optimistic"));
+        let told = with_lacks(&section, Group::Tpcc);
+        let line = "Without a row yet: tpcc-disk (strandline-pessimistic, rocksdb-optimistic, rocksdb-pessimistic); tpcc-pm (";
+        assert!(told.contains(line), "{told}");
+        assert_eq!(with_lacks(&told, Group::Tpcc), told);
+        // Each number of threads has its row.
+        let all: String = ["tpcc-disk", "tpcc-pm"]
+            .iter()
+            .flat_map(|name| ["1", "2", "16"].map(|threads| (name, threads)))
+            .flat_map(|(name, threads)| {
+                ["strandline-pessimistic", "rocksdb-optimistic", "rocksdb-pessimistic"]
+                    .map(|rival| format!("| {name} | {rival} | {threads} | any | 1 k |\n"))
+            })
+            .collect();
+        let whole = format!("\n## TPC-C\n\n{all}");
+        assert_eq!(with_lacks(&whole, Group::Tpcc), whole);
     }
 }

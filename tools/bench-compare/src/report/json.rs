@@ -4,14 +4,16 @@ use serde_json::{Map, Value, json};
 
 use super::Report;
 use super::costs::{
-    commits_a_sync, device_bytes_per_byte_put, file_bytes, file_bytes_per_byte_put, memory,
-    pm_per_byte, read_per_operation, space_per_byte, system_by_engine,
+    commits_a_sync, conflict_percent, device_bytes_per_byte_put, file_bytes,
+    file_bytes_per_byte_put, memory, pm_per_byte, read_per_operation, space_per_byte,
+    system_by_engine, tpmc,
 };
 use crate::engines;
 use crate::kept::Command;
 use crate::measure::misses::Hits;
 use crate::sample::Sample;
 use crate::stages::Work;
+use crate::work::OfKind;
 
 /// Machine, settings, rows and every run.
 pub fn object(report: &Report) -> Value {
@@ -23,7 +25,7 @@ pub fn object(report: &Report) -> Value {
             let figures = row.ratio.figures();
             json!({
                 "benchmark": row.case.benchmark,
-                "group": row.place.name(),
+                "group": row.group.name(),
                 "rival": row.rival,
                 "threads": row.case.threads,
                 "value_size": row.case.value_size,
@@ -69,7 +71,7 @@ fn command(command: &Command) -> Value {
 }
 
 fn run(command: usize, sample: &Sample) -> Value {
-    let parts = [of_run(command, sample), costs(sample), times(sample)];
+    let parts = [of_run(command, sample), costs(sample), times(sample), kinds(sample)];
     let fields = parts.into_iter().filter_map(|part| match part {
         Value::Object(fields) => Some(fields),
         _ => None,
@@ -85,7 +87,7 @@ fn of_run(command: usize, sample: &Sample) -> Value {
     json!({
         "benchmark": sample.case.name,
         "command": command,
-        "group": sample.place().name(),
+        "group": sample.group().name(),
         "engine": sample.engine,
         "basis": "measured",
         "run": sample.run,
@@ -117,7 +119,7 @@ fn costs(sample: &Sample) -> Value {
         "engine_file_bytes": measured.written.map(|written| written.files),
         "engine_pm_bytes": measured.written.map(|written| written.pm),
         "engine_syncs": measured.written.and_then(|written| written.syncs),
-        "commits_per_sync": commits_a_sync(measured),
+        "commits_per_sync": commits_a_sync(sample),
         "file_bytes": file_bytes(measured),
         "file_bytes_per_byte_put": file_bytes_per_byte_put(sample),
         "device_bytes_per_byte_put": device_bytes_per_byte_put(sample),
@@ -141,6 +143,40 @@ fn times(sample: &Sample) -> Value {
         "p50_us": latency.map(|latency| latency.p50),
         "p99_us": latency.and_then(|latency| latency.p99),
         "p999_us": latency.and_then(|latency| latency.p999),
+        "p9999_us": latency.and_then(|latency| latency.p9999),
+        "longest_us": latency.map(|latency| latency.longest),
+    })
+}
+
+/// What transactions lost, and the kinds of operations.
+fn kinds(sample: &Sample) -> Value {
+    let measured = &sample.measured;
+    let kinds: Map<String, Value> =
+        measured.kinds.iter().map(|kind| (kind.name.clone(), of_kind(kind))).collect();
+    json!({
+        "conflicts": measured.conflicts.map(|conflicts| conflicts.lost),
+        "retried": measured.conflicts.map(|conflicts| conflicts.retried),
+        "most_conflicts": measured.conflicts.map(|conflicts| conflicts.most),
+        "conflict_percent": conflict_percent(measured),
+        "tpmc": tpmc(sample),
+        "audited": tpmc(sample).map(|_| false),
+        "kinds": (!kinds.is_empty()).then_some(kinds),
+    })
+}
+
+fn of_kind(kind: &OfKind) -> Value {
+    let latency = kind.latency;
+    json!({
+        "count": kind.count,
+        "rolled_back": kind.rolled_back,
+        "conflicts": kind.conflicts.map(|conflicts| conflicts.lost),
+        "retried": kind.conflicts.map(|conflicts| conflicts.retried),
+        "most_conflicts": kind.conflicts.map(|conflicts| conflicts.most),
+        "timed": latency.map(|latency| latency.samples),
+        "p50_us": latency.map(|latency| latency.p50),
+        "p99_us": latency.and_then(|latency| latency.p99),
+        "p999_us": latency.and_then(|latency| latency.p999),
+        "p9999_us": latency.and_then(|latency| latency.p9999),
         "longest_us": latency.map(|latency| latency.longest),
     })
 }

@@ -11,7 +11,7 @@ use crate::flags::LEAST_RUNS;
 use crate::kept::{Command, Kept};
 use crate::promise::{BesideReads, Mark, Ratio, UNLIKE_SCANS, UNLIKE_WRITERS};
 use crate::sample::{self, CaseKey, Load, Sample};
-use crate::stages::{self, Place};
+use crate::stages::{self, Group};
 
 /// What the best bare loop of each run is called.
 pub const BEST: &str = "bare-best";
@@ -32,8 +32,8 @@ pub struct Report {
 pub struct Row {
     /// The benchmark.
     pub case: CaseKey,
-    /// Where stores were.
-    pub place: Place,
+    /// The group of the benchmark.
+    pub group: Group,
     /// The other engine.
     pub rival: &'static str,
     /// This engine's median of operations a second.
@@ -125,7 +125,7 @@ impl Report {
         let our_median = median(ours.iter().map(rate).collect());
         Some(Row {
             case,
-            place: sample.place(),
+            group: sample.group(),
             rival: sample.engine,
             ours: our_median,
             theirs: median(theirs.iter().map(rate).collect()),

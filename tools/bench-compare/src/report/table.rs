@@ -2,7 +2,7 @@
 
 use super::{Report, Row, costs};
 use crate::figures::count;
-use crate::stages::Place;
+use crate::stages::Group;
 
 /// Heads of the columns.
 pub const HEADS: [&str; 10] = [
@@ -39,11 +39,11 @@ pub fn cells(row: &Row) -> [String; 10] {
 pub fn text(report: &Report) -> String {
     let rows = report.rows();
     let mut text = String::new();
-    for place in Place::ALL {
-        let of_place: Vec<&Row> = rows.iter().filter(|row| row.place == place).collect();
-        if !of_place.is_empty() {
+    for group in Group::ALL {
+        let of_group: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
+        if !of_group.is_empty() {
             text +=
-                &format!("{} (--group={})\n{}\n", place.about(), place.name(), lines(&of_place));
+                &format!("{} (--group={})\n{}\n", group.about(), group.name(), lines(&of_group));
         }
     }
     for sample in report.alone() {

@@ -5,21 +5,23 @@ use std::path::Path;
 use super::{BEST, Report, costs, json, table};
 use crate::crew::Rate;
 use crate::data::Filling;
-use crate::engines::{BARE_LOOPS, RIVALS};
 use crate::flags::Flags;
 use crate::kept::Kept;
 use crate::measure::bytes::ProcessBytes;
+use crate::measure::latency::Latency;
 use crate::measure::misses::Hits;
 use crate::promise::{Promise, UNEQUAL};
 use crate::report::docs;
 use crate::sample::{Load, Sample};
-use crate::stages::{self, Place};
-use crate::work::Measured;
+use crate::stages::{self, Group};
+use crate::work::{Conflicts, Measured, OfKind};
 use bench::data::draw::Draw;
 
 /// Three runs of `benchmark` on an engine that does `rate`, and a tenth more or less.
 fn runs(benchmark: &str, engine: &'static str, promise: Promise, rate: f64) -> Vec<Sample> {
-    let (stage, case) = stages::find(benchmark, 1, 100).unwrap();
+    let cases = stages::all().flat_map(|stage| stage.cases.iter().map(move |case| (stage, case)));
+    let mut named = cases.filter(|(_, case)| case.name == benchmark);
+    let (stage, case) = named.next().unwrap();
     let sample = |(run, part): (usize, f64)| Sample {
         engine,
         run,
@@ -90,7 +92,7 @@ fn the_best_loop_of_each_run_has_a_row() {
 #[test]
 fn a_group_has_a_table_of_its_own() {
     let page = docs::page(&mixed(), "");
-    let (disk, split) = (page.find(Place::Disk.about()), page.find(Place::Split.about()));
+    let (disk, split) = (page.find(Group::Disk.about()), page.find(Group::Split.about()));
     let (sync, commit) = (page.find("| disk-sync |"), page.find("| synccommit |"));
     assert!(disk < sync && sync < split && split < commit, "{page}");
     assert!(page.contains("Not measured yet: `--group=tmpfs`"), "{page}");
@@ -180,6 +182,61 @@ fn a_row_tells_what_was_found_without_the_disk_and_scanned_beside() {
     assert!(run["puts_aside_per_sec"].is_null());
 }
 
+#[test]
+fn a_row_tells_what_transactions_lost_and_the_times_of_each_kind() {
+    let times = |p99: f64| Latency {
+        samples: 10,
+        p50: p99 / 2.0,
+        p99: Some(p99),
+        p999: Some(2.0 * p99),
+        p9999: Some(4.0 * p99),
+        longest: 5.0 * p99,
+    };
+    let conflicts = Conflicts { lost: 30, retried: 20, most: 4 };
+    let told = |benchmark: &str, rival: &'static str| {
+        let mut samples = runs(benchmark, "strandline", Promise::ProcessCrash, 1000.0);
+        samples.extend(runs(benchmark, rival, Promise::ProcessCrash, 500.0));
+        for sample in &mut samples {
+            let measured = &mut sample.measured;
+            measured.conflicts = Some(conflicts);
+            measured.commits = 2000;
+            match benchmark {
+                "tpcc-disk" => {
+                    measured.kinds = ["payment", "delivery"]
+                        .map(|name| OfKind {
+                            name: name.into(),
+                            count: 1000,
+                            conflicts: Some(conflicts),
+                            latency: Some(times(10.0)),
+                            ..OfKind::default()
+                        })
+                        .into();
+                }
+                _ => measured.latency = Some(times(20.0)),
+            }
+        }
+        let report = report(samples);
+        (report.rows()[0].costs[0].clone(), json::object(&report))
+    };
+    let (costs, json) = told("tpcc-disk", "rocksdb-pessimistic");
+    for part in [
+        "tpmC 60 k, not audited, of 2.0 k transactions/s",
+        "1.50 conflicts in 100 commits (at most 4 of one)",
+        "payment p50 5.0 us, p99 10 us, p99.9 20 us, conflicts 30; delivery p50",
+    ] {
+        assert!(costs.contains(part), "{part} in {costs}");
+    }
+    assert!(!costs.contains("times the data"), "{costs}");
+    let run = &json["runs"][0];
+    assert_eq!((&run["tpmc"], &run["audited"]), (&60_000.0.into(), &false.into()));
+    assert_eq!(run["kinds"]["payment"]["p9999_us"], 40.0);
+    let (costs, json) = told("transaction-rmw-zipf", "rocksdb-optimistic");
+    assert!(costs.contains("p99 20 us, p99.9 40 us, p99.99 80 us"), "{costs}");
+    assert!(costs.contains("longest 100 us"), "{costs}");
+    assert_eq!((&json["runs"][0]["retried"], &json["runs"][0]["tpmc"]), (&20.into(), &().into()));
+    assert_eq!(json["rows"][0]["group"], "transaction");
+}
+
 /// A file of the repository.
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
@@ -218,30 +275,26 @@ fn every_row_of_the_page_names_both_promises() {
 }
 
 #[test]
-fn a_group_on_the_page_is_whole() {
+fn a_group_on_the_page_is_whole_or_says_what_it_lacks() {
     let page = file(docs::PAGE);
-    let rows = rows(&page);
-    for place in Place::ALL.iter().filter(|place| {
-        let missing = format!("Not measured yet: `--group={}`", place.name());
-        !page.contains(&missing)
-    }) {
-        for stage in stages::all().filter(|stage| stage.place == *place) {
-            for case in Flags::default().cases(stage) {
-                let rivals = RIVALS.iter().chain(&BARE_LOOPS);
-                for maker in rivals.filter(|maker| (maker.offers)(stage, case)) {
-                    let (threads, size) = (case.threads.to_string(), stage.value_size.to_string());
-                    let wanted = [case.name, maker.name, &threads, &size];
-                    assert!(rows.iter().any(|row| row.starts_with(&wanted)), "{wanted:?}");
-                }
-            }
-        }
+    for group in Group::ALL {
+        let missing = format!("Not measured yet: `--group={}`", group.name());
+        let lacks = docs::lacks(&page, group);
+        let told = lacks.is_none_or(|lacks| page.contains(&lacks));
+        assert!(told || page.contains(&missing), "{group:?}: run --report --write-docs");
     }
 }
 
 #[test]
 fn commands_in_the_documents_are_understood() {
     let mut commands = 0;
-    for name in ["README.md", "CONTRIBUTING.md", "docs/guide/values.md", docs::PAGE] {
+    for name in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/guide/values.md",
+        "docs/guide/workloads.md",
+        docs::PAGE,
+    ] {
         let text = file(name).replace("\\\n", " ").replace("=DIR", "=/").replace("=FILE", "=file");
         let lines = text.lines().filter_map(|line| line.split_once("strandline-bench-compare -- "));
         let parts = text.lines().filter_map(|line| line.split_once("$B "));

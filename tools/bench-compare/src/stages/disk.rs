@@ -1,11 +1,13 @@
 //! Everything on the same disk, with the same promise and the same memory.
 
 use super::{
-    Case, Fit, PACE, PageCache, Place, Prepared, SCAN_PACE, Stage, Survives, Work, case, zipf,
+    Case, Fit, Group, PACE, PageCache, Place, Prepared, SCAN_PACE, Stage, Survives, Work, case,
+    zipf,
 };
 
 const fn stage(value_size: usize, fit: Fit, prepared: Prepared, cases: &'static [Case]) -> Stage {
-    Stage { value_size, place: Place::Disk, fit, prepared, cases }
+    let (group, place) = (Group::Disk, Place::Disk);
+    Stage { group, value_size, place, fit, prepared, keyspaces: &[], cases }
 }
 
 /// Each commit is synced.

@@ -1,6 +1,6 @@
 //! Tables on the same disk, with the same memory, and persistent memory of the same size on both sides as a second cache.
 
-use super::{Case, Fit, Place, Prepared, SCAN_PACE, Stage, Survives, Work, zipf};
+use super::{Case, Fit, Group, Place, Prepared, SCAN_PACE, Stage, Survives, Work, zipf};
 
 /// Nothing is put, and a pool in tmpfs survives the end of the process.
 const fn gets(name: &'static str, work: Work, threads: usize) -> Case {
@@ -14,8 +14,9 @@ const GETS: &[Case] = &[
 ];
 
 const fn stage(value_size: usize) -> Stage {
-    let (place, fit, prepared) = (Place::Hybrid, Fit::Skewed, Prepared::Warm);
-    Stage { value_size, place, fit, prepared, cases: GETS }
+    let (group, place) = (Group::Hybrid, Place::Hybrid);
+    let (fit, prepared) = (Fit::Skewed, Prepared::Warm);
+    Stage { group, value_size, place, fit, prepared, keyspaces: &[], cases: GETS }
 }
 
 pub(super) static STAGES: &[Stage] = &[stage(100), stage(1024)];

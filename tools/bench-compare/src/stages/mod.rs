@@ -4,10 +4,13 @@ mod disk;
 mod hybrid;
 mod terms;
 mod tmpfs;
+mod tpcc;
+mod transaction;
+mod ycsb;
 
 use bench::data::draw::Draw;
 
-pub use terms::{Fit, PageCache, Place, Prepared, Survives, Work};
+pub use terms::{Fit, Group, Holds, PageCache, Place, Prepared, Survives, Work};
 
 /// One benchmark.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +40,9 @@ impl Case {
 /// Benchmarks that run on one store, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// Bytes of values.
+    /// The group of its benchmarks.
+    pub group: Group,
+    /// Bytes of values; 0 where rows have any.
     pub value_size: usize,
     /// Where the store is.
     pub place: Place,
@@ -45,6 +50,8 @@ pub struct Stage {
     pub fit: Fit,
     /// What is done before.
     pub prepared: Prepared,
+    /// Keyspaces that the store has; none but the usual one if none are named.
+    pub keyspaces: &'static [&'static str],
     /// The benchmarks.
     pub cases: &'static [Case],
 }
@@ -71,7 +78,8 @@ const SCAN_PACE: u64 = 32 << 20;
 
 /// All of them, in the order in which they run.
 pub fn all() -> impl Iterator<Item = &'static Stage> {
-    disk::STAGES.iter().chain(hybrid::STAGES).chain(tmpfs::STAGES)
+    let places = disk::STAGES.iter().chain(hybrid::STAGES).chain(tmpfs::STAGES);
+    places.chain(transaction::STAGES).chain(ycsb::STAGES).chain(tpcc::STAGES)
 }
 
 /// The benchmark of this name with so many threads and values of this size, and its stage.
@@ -88,7 +96,8 @@ pub fn find(
 
 /// What the benchmarks are about, by name.
 pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    disk::ABOUT.iter().chain(hybrid::ABOUT).chain(tmpfs::ABOUT)
+    let places = disk::ABOUT.iter().chain(hybrid::ABOUT).chain(tmpfs::ABOUT);
+    places.chain(transaction::ABOUT).chain(ycsb::ABOUT).chain(tpcc::ABOUT)
 }
 
 #[cfg(test)]
@@ -118,9 +127,32 @@ mod tests {
         for stage in all() {
             for case in stage.cases {
                 let others = all().filter(|other| other.cases.iter().any(|o| o.name == case.name));
-                let mut others = others.map(|other| other.place);
-                assert!(others.all(|place| place == stage.place), "{}", case.name);
+                let mut others = others.map(|other| (other.group, other.place));
+                let own = (stage.group, stage.place);
+                assert!(others.all(|other| other == own), "{}", case.name);
             }
+        }
+    }
+
+    #[test]
+    fn a_group_of_a_place_has_its_stages_there_and_the_newer_ones_are_in_two() {
+        for group in Group::ALL {
+            let of_group = all().filter(|stage| stage.group == group);
+            let mut places: Vec<Place> = of_group.map(|stage| stage.place).collect();
+            places.dedup();
+            let wanted = match group {
+                Group::Disk => vec![Place::Disk],
+                Group::Hybrid => vec![Place::Hybrid],
+                // These two take turns.
+                Group::Tmpfs => vec![Place::Tmpfs; places.len()],
+                Group::Split => vec![Place::Split; places.len()],
+                Group::Transaction | Group::Ycsb | Group::Tpcc => vec![Place::Disk, Place::Tmpfs],
+            };
+            assert_eq!(places, wanted, "{group:?}");
+            let names = all().filter(|stage| stage.group == group).flat_map(|stage| stage.cases);
+            let begin = format!("{}-", group.name());
+            let told = group.wants_transactions() || group == Group::Ycsb;
+            assert!(!told || names.into_iter().all(|case| case.name.starts_with(&begin)));
         }
     }
 

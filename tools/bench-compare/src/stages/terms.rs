@@ -1,6 +1,103 @@
-//! What a benchmark asks: where stores are, what puts survive, how data fits memory, what threads do.
+//! What a benchmark asks: its group, where stores are, what puts survive, how data fits memory, what threads do.
 
-/// Where stores are: the groups of benchmarks.
+use bench::ycsb::CoreWorkload;
+
+/// A group of benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// See [`Place::Disk`].
+    Disk,
+    /// See [`Place::Hybrid`].
+    Hybrid,
+    /// See [`Place::Tmpfs`].
+    Tmpfs,
+    /// See [`Place::Split`].
+    Split,
+    /// Transactions of one key, on a disk and in tmpfs.
+    Transaction,
+    /// YCSB's core workloads, on a disk and in tmpfs.
+    Ycsb,
+    /// TPC-C, on a disk and in tmpfs.
+    Tpcc,
+}
+
+impl Group {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Group; 7] = [
+        Group::Disk,
+        Group::Hybrid,
+        Group::Tmpfs,
+        Group::Split,
+        Group::Transaction,
+        Group::Ycsb,
+        Group::Tpcc,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Disk => "disk",
+            Group::Hybrid => "hybrid",
+            Group::Tmpfs => "tmpfs",
+            Group::Split => "split",
+            Group::Transaction => "transaction",
+            Group::Ycsb => "ycsb",
+            Group::Tpcc => "tpcc",
+        }
+    }
+
+    /// What a reader has to know before its figures.
+    pub fn about(self) -> &'static str {
+        match self {
+            Group::Disk => "On the same disk, with the same memory",
+            Group::Hybrid => {
+                "On the same disk, with the same memory, and as much persistent memory for a second cache"
+            }
+            Group::Tmpfs => "In the same tmpfs, where no power failure is survived",
+            Group::Split => {
+                "Not on equal terms: this engine's pool in tmpfs, everything else on the disk"
+            }
+            Group::Transaction => {
+                "Transactions of one key, all in memtables, on the same disk or in the same tmpfs"
+            }
+            Group::Ycsb => {
+                "YCSB's core workloads, on the same disk with the same memory or in the same tmpfs"
+            }
+            Group::Tpcc => {
+                "TPC-C, not audited, on the same disk with the same memory or in the same tmpfs"
+            }
+        }
+    }
+
+    /// What stores hold.
+    pub fn holds(self) -> Holds {
+        match self {
+            Group::Disk | Group::Hybrid | Group::Tmpfs | Group::Split | Group::Transaction => {
+                Holds::Numbers
+            }
+            Group::Ycsb => Holds::Records,
+            Group::Tpcc => Holds::Orders,
+        }
+    }
+
+    /// Whether engines run it that have transactions, with another row for each kind of them, and no others.
+    pub fn wants_transactions(self) -> bool {
+        matches!(self, Group::Transaction | Group::Tpcc)
+    }
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Keys and values that follow from a number.
+    Numbers,
+    /// Records of YCSB.
+    Records,
+    /// Tables of TPC-C.
+    Orders,
+}
+
+/// Where stores are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// All on the same disk, this engine's records in DRAM with a log there, with the same memory.
@@ -16,36 +113,9 @@ pub enum Place {
 }
 
 impl Place {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Place; 4] = [Place::Disk, Place::Hybrid, Place::Tmpfs, Place::Split];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Place::Disk => "disk",
-            Place::Tmpfs => "tmpfs",
-            Place::Split => "split",
-            Place::Hybrid => "hybrid",
-        }
-    }
-
     /// Whether all engines have their tables on the same disk, so that what is read there tells them apart.
     pub fn shares_disk(self) -> bool {
         matches!(self, Place::Disk | Place::Hybrid)
-    }
-
-    /// What a reader has to know before its figures.
-    pub fn about(self) -> &'static str {
-        match self {
-            Place::Disk => "On the same disk, with the same memory",
-            Place::Tmpfs => "In the same tmpfs, where no power failure is survived",
-            Place::Split => {
-                "Not on equal terms: this engine's pool in tmpfs, everything else on the disk"
-            }
-            Place::Hybrid => {
-                "On the same disk, with the same memory, and as much persistent memory for a second cache"
-            }
-        }
     }
 }
 
@@ -78,6 +148,12 @@ pub enum Fit {
     Skewed,
     /// Nothing but commits, with as much memory as a store takes by default.
     Commits,
+    /// All in memtables, and what is put for some seconds, too.
+    Memtables,
+    /// All in the pool, or in the cache of the others; what is put meanwhile may go to tables.
+    Ample,
+    /// Tables of TPC-C, as large as their scale says.
+    Orders,
 }
 
 /// What a benchmark does.
@@ -99,12 +175,36 @@ pub enum Work {
     GetWhilePut(Option<u32>),
     /// Gets random keys while one more thread scans the whole store, over and over, so many bytes a second.
     GetWhileScan(u64),
+    /// Reads random keys and puts what was made of their values, each in a transaction.
+    Update,
+    /// Inserts each record of YCSB once.
+    Insert,
+    /// One of YCSB's workloads.
+    Records(CoreWorkload),
+    /// The transactions of TPC-C.
+    Orders,
 }
 
 impl Work {
     /// Whether one more thread puts.
     pub fn is_beside_puts(self) -> bool {
         matches!(self, Work::GetWhilePut(_))
+    }
+
+    /// Whether it is something else than putting for a time, so that all engines hold the same at its end.
+    pub fn leaves_all_alike(self) -> bool {
+        match self {
+            Work::Fill
+            | Work::Get
+            | Work::GetAbsent
+            | Work::Scan
+            | Work::GetWhileScan(_)
+            | Work::Insert => true,
+            Work::Records(workload) => !workload.puts(),
+            Work::Commit(_) | Work::Steady | Work::GetWhilePut(_) | Work::Update | Work::Orders => {
+                false
+            }
+        }
     }
 
     /// Whether one more thread scans.

@@ -1,7 +1,7 @@
 //! Everything in the same tmpfs, which emulates persistent memory for this engine; and, apart from that, what is not on
 //! equal terms: this engine's pool in memory, everything else on a disk.
 
-use super::{Case, Fit, PACE, PageCache, Place, Prepared, Stage, Survives, Work, case};
+use super::{Case, Fit, Group, PACE, PageCache, Place, Prepared, Stage, Survives, Work, case};
 
 const fn empty(value_size: usize, cases: &'static [Case]) -> Stage {
     stage(value_size, Place::Tmpfs, Fit::Spill, Prepared::Empty, cases)
@@ -14,7 +14,8 @@ const fn stage(
     prepared: Prepared,
     cases: &'static [Case],
 ) -> Stage {
-    Stage { value_size, place, fit, prepared, cases }
+    let group = if matches!(place, Place::Split) { Group::Split } else { Group::Tmpfs };
+    Stage { group, value_size, place, fit, prepared, keyspaces: &[], cases }
 }
 
 const fn used(name: &'static str, work: Work, threads: usize) -> Case {

@@ -155,6 +155,7 @@ mod tests {
     use crate::measure::misses::{Looks, Misses};
     use crate::promise::Promise;
     use bench::data::draw::Draw;
+    use bench::tpcc::Scale;
     use std::collections::BTreeMap;
 
     /// A store that does no more than is asked here.
@@ -216,7 +217,16 @@ mod tests {
     }
 
     fn bench<'b>(engine: &'b Map, data: &'b Data, model: &'b Model) -> Bench<'b> {
-        Bench { engine, data, model, begun: model, draw: Draw::Zipf, seed: 1 }
+        Bench {
+            engine,
+            data,
+            model,
+            begun: model,
+            records: None,
+            scale: Scale::default(),
+            draw: Draw::Zipf,
+            seed: 1,
+        }
     }
 
     #[test]

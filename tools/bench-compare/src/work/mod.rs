@@ -1,13 +1,17 @@
 //! The workloads: what the threads of a benchmark do to a store, with every answer compared.
 
 mod beside;
+pub mod orders;
 mod put;
 mod read;
+pub mod records;
+mod update;
 
 use std::time::Duration;
 
 use bench::data::order::Order;
 use bench::data::rng::Rng;
+use bench::tpcc::Scale;
 
 use crate::crew::Rate;
 use crate::data::{Data, Model};
@@ -17,6 +21,7 @@ use crate::measure::latency::{Latency, Times, Timing};
 use crate::measure::misses::{Hits, Looks, Misses};
 use crate::stages::Work;
 use bench::data::draw::{Draw, Draws};
+use records::Records;
 
 /// A store at hand, and what it should hold.
 pub struct Bench<'b> {
@@ -28,6 +33,10 @@ pub struct Bench<'b> {
     pub model: &'b Model,
     /// Room for what was begun, where puts go on beside gets.
     pub begun: &'b Model,
+    /// Records of YCSB, if it holds these.
+    pub records: Option<&'b Records>,
+    /// How large its tables of TPC-C are, if it holds these.
+    pub scale: Scale,
     /// How keys of puts and reads are drawn.
     pub draw: Draw,
     /// What random numbers begin from.
@@ -70,10 +79,14 @@ impl Clocks {
 /// What a benchmark found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Operations.
+    /// Operations; of TPC-C New-Orders that were committed.
     pub rate: Rate,
-    /// Commits, where several puts are one.
+    /// Commits, where several puts are one, or where they are transactions.
     pub commits: u64,
+    /// Transactions that were in each other's way, where there are some.
+    pub conflicts: Option<Conflicts>,
+    /// The kinds of operations, where each is told.
+    pub kinds: Vec<OfKind>,
     /// Puts beside the gets, or entries that were scanned there.
     pub aside: Option<Rate>,
     /// Gets that were looked at, whether they read the disk.
@@ -98,6 +111,43 @@ pub struct Measured {
     pub space: Option<u64>,
     /// The most memory of the process's control group meanwhile, if it has one that tells.
     pub group_memory: Option<u64>,
+}
+
+/// Transactions that were in each other's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Attempts that were lost.
+    pub lost: u64,
+    /// Transactions with such attempts.
+    pub retried: u64,
+    /// The most attempts that one transaction lost.
+    pub most: u64,
+}
+
+/// Operations of a kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfKind {
+    /// What it is called.
+    pub name: String,
+    /// How many were done: of transactions, committed.
+    pub count: u64,
+    /// Transactions that were to be rolled back.
+    pub rolled_back: u64,
+    /// Of transactions.
+    pub conflicts: Option<Conflicts>,
+    /// Times of those that were timed.
+    pub latency: Option<Latency>,
+}
+
+impl Conflicts {
+    /// With those of another kind.
+    pub fn and(self, other: Conflicts) -> Conflicts {
+        Conflicts {
+            lost: self.lost + other.lost,
+            retried: self.retried + other.retried,
+            most: self.most.max(other.most),
+        }
+    }
 }
 
 impl Measured {
@@ -133,6 +183,10 @@ impl Bench<'_> {
             Work::Scan => read::scan(self, threads, length, clocks),
             Work::GetWhilePut(pace) => beside::get_while_put(self, threads, pace, length, clocks),
             Work::GetWhileScan(pace) => beside::get_while_scan(self, threads, pace, length, clocks),
+            Work::Update => update::update(self, threads, length, clocks),
+            Work::Insert => records::insert(self, threads, length, clocks),
+            Work::Records(workload) => records::run(self, workload, threads, length, clocks),
+            Work::Orders => orders::run(self, threads, length),
         }?;
         measured.moved = ProcessBytes::now().since(moved);
         measured.written = written_since(self.engine, before);

@@ -6,6 +6,6 @@ pub mod draw;
 pub mod keys;
 pub(crate) mod models;
 pub mod order;
-pub(crate) mod values;
+pub mod values;
 pub(crate) mod ycsb;
 mod zipf;

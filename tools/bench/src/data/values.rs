@@ -10,14 +10,15 @@ const PIECE: usize = 100;
 const HEAD: usize = 12;
 
 /// What values are cut from. The same in every process, so that values can be checked later.
-pub(crate) struct Source {
+#[derive(Debug)]
+pub struct Source {
     buffer: Vec<u8>,
     size: usize,
 }
 
 /// What values are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marking {
+pub enum Marking {
     /// They are bytes of the buffer.
     Plain,
     /// They tell their key, and can be checked with [`Source::tells`].
@@ -25,7 +26,8 @@ pub(crate) enum Marking {
 }
 
 /// Cuts values of one thread.
-pub(crate) struct Values<'a> {
+#[derive(Debug)]
+pub struct Values<'a> {
     source: &'a Source,
     at: usize,
     /// Holds a telling value; unused otherwise.
@@ -35,12 +37,12 @@ pub(crate) struct Values<'a> {
 
 impl Source {
     /// A source of values of `size` bytes that compress to half of that.
-    pub(crate) fn new(size: usize) -> Source {
+    pub fn new(size: usize) -> Source {
         Source::with_ratio(size, 0.5)
     }
 
     /// A source of values of `size` bytes that compress to `ratio` of that.
-    pub(crate) fn with_ratio(size: usize, ratio: f64) -> Source {
+    pub fn with_ratio(size: usize, ratio: f64) -> Source {
         let mut rng = Rng::new(301);
         let random = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
         let mut buffer = Vec::with_capacity(BUFFER + PIECE);
@@ -55,13 +57,13 @@ impl Source {
     }
 
     /// Values for thread `thread`.
-    pub(crate) fn values(&self, thread: usize, marking: Marking) -> Values<'_> {
+    pub fn values(&self, thread: usize, marking: Marking) -> Values<'_> {
         let at = thread * 4099 % (self.buffer.len() - self.size + 1);
         Values { source: self, at, value: Vec::new(), marking }
     }
 
     /// Whether `value` is one that was written under key `number`, whole.
-    pub(crate) fn tells(&self, number: u64, value: &[u8]) -> bool {
+    pub fn tells(&self, number: u64, value: &[u8]) -> bool {
         if value.len() < HEAD {
             return number.to_le_bytes().starts_with(&value[..value.len().min(8)]);
         }
@@ -74,13 +76,13 @@ impl Source {
 impl Values<'_> {
     /// The next value, for key `number`.
     #[inline]
-    pub(crate) fn next(&mut self, number: u64) -> &[u8] {
+    pub fn next(&mut self, number: u64) -> &[u8] {
         self.sized(number, self.source.size)
     }
 
     /// The next value, of `size` bytes, which the buffer has.
     #[inline]
-    pub(crate) fn sized(&mut self, number: u64, size: usize) -> &[u8] {
+    pub fn sized(&mut self, number: u64, size: usize) -> &[u8] {
         if self.marking == Marking::Plain {
             let place = self.take(size);
             return &self.source.buffer[place..place + size];
@@ -94,7 +96,7 @@ impl Values<'_> {
 
     /// Appends the next telling value, of `size` bytes, which the buffer has.
     #[inline]
-    pub(crate) fn append(&mut self, number: u64, size: usize, out: &mut Vec<u8>) {
+    pub fn append(&mut self, number: u64, size: usize, out: &mut Vec<u8>) {
         let (place, whole) = (self.take(size), out.len() + size);
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&(place as u32).to_le_bytes());
@@ -112,6 +114,16 @@ impl Values<'_> {
         self.at += size;
         place
     }
+}
+
+/// Refuses a value that is not of `size` bytes.
+#[inline]
+pub(crate) fn check_len(value: &[u8], size: usize) -> Result<(), String> {
+    if value.len() == size {
+        return Ok(());
+    }
+    let len = value.len();
+    Err(format!("a value of {len} bytes, not {size}; a store that was filled otherwise?"))
 }
 
 #[cfg(test)]

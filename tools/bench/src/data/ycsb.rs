@@ -11,11 +11,12 @@ use super::zipf::Zipf;
 
 /// Which records are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestDistribution {
+pub enum RequestDistribution {
     /// By Zipf's law; the hot ones lie all over the store.
     Zipfian,
     /// By Zipf's law, the newest most of all.
     Latest,
+    /// Each as often as any other.
     Uniform,
 }
 
@@ -123,7 +124,8 @@ impl fmt::Display for KeyChooser {
 
 /// Numbers records as they are inserted, and knows below which number all are there, so that no thread reads one that
 /// another has still to put.
-pub(crate) struct AcknowledgedCounter {
+#[derive(Debug)]
+pub struct AcknowledgedCounter {
     next: AtomicU64,
     acknowledged: AtomicU64,
     /// Those that are there while a lower one is not.
@@ -132,7 +134,7 @@ pub(crate) struct AcknowledgedCounter {
 
 impl AcknowledgedCounter {
     /// All records below `records` are there.
-    pub(crate) fn new(records: u64) -> AcknowledgedCounter {
+    pub fn new(records: u64) -> AcknowledgedCounter {
         AcknowledgedCounter {
             next: AtomicU64::new(records),
             acknowledged: AtomicU64::new(records),
@@ -141,12 +143,12 @@ impl AcknowledgedCounter {
     }
 
     /// The number of a record that is to be inserted.
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Says that record `number` is there.
-    pub(crate) fn acknowledge(&self, number: u64) {
+    pub fn acknowledge(&self, number: u64) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.insert(number);
         let mut records = self.records();
@@ -159,7 +161,7 @@ impl AcknowledgedCounter {
 
     /// Records that are there: all numbers below.
     #[inline]
-    pub(crate) fn records(&self) -> u64 {
+    pub fn records(&self) -> u64 {
         self.acknowledged.load(Ordering::Acquire)
     }
 }

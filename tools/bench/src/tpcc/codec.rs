@@ -151,10 +151,10 @@ impl Field for () {
 
 /// A struct that is written field by field.
 macro_rules! row {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+    ($(#[$about:meta])* $vis:vis $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$about])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) struct $name {
+        $vis struct $name {
             $($(#[$doc])* pub $field: $type,)*
         }
 
@@ -202,7 +202,7 @@ mod tests {
         comes_back(Some(300_u32), 3);
         comes_back(None::<u32>, 1);
         comes_back((), 0);
-        row! { Mixed2 { flag: bool, text: String, number: i64, } }
+        row! { pub(crate) Mixed2 { flag: bool, text: String, number: i64, } }
         comes_back(Mixed2 { flag: true, text: String::new(), number: -1 }, 3);
     }
 

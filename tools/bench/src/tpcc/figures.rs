@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
+use super::terminal::Completion;
 use super::transactions::{Kind, Verdict};
 use crate::report::outcome::Outcome;
 use crate::words::{round, thousands};
@@ -13,40 +14,36 @@ use crate::words::{round, thousands};
 /// Longest time that is told apart: 1000 s.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// How a transaction ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Completion {
-    pub verdict: Verdict,
-    /// Attempts that were lost against another commit.
-    pub conflicts: u64,
-    /// Bytes of keys and values that it wrote.
-    pub bytes: usize,
-}
-
 /// The figures of one kind.
-struct OfKind {
-    committed: u64,
-    rolled_back: u64,
-    conflicts: u64,
+#[derive(Clone, Debug)]
+pub struct KindFigures {
+    /// Transactions that were committed.
+    pub committed: u64,
+    /// Transactions that were to be rolled back.
+    pub rolled_back: u64,
+    /// Attempts that were lost against another transaction.
+    pub conflicts: u64,
     /// Transactions with conflicts.
-    retried: u64,
-    most_conflicts: u64,
+    pub retried: u64,
+    /// The most conflicts of a transaction.
+    pub most_conflicts: u64,
     /// Nanoseconds from the first attempt's begin to the last one's end.
-    times: Histogram<u64>,
+    pub times: Histogram<u64>,
 }
 
 /// The figures of all kinds.
-pub(super) struct TpccFigures {
-    kinds: [OfKind; Kind::ALL.len()],
+#[derive(Clone, Debug)]
+pub struct TpccFigures {
+    kinds: [KindFigures; Kind::ALL.len()],
     /// Districts without an order to deliver.
     skipped: u64,
 }
 
-impl OfKind {
-    fn new() -> Result<OfKind, String> {
+impl KindFigures {
+    fn new() -> Result<KindFigures, String> {
         let times =
             Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(|error| error.to_string())?;
-        Ok(OfKind {
+        Ok(KindFigures {
             committed: 0,
             rolled_back: 0,
             conflicts: 0,
@@ -56,7 +53,7 @@ impl OfKind {
         })
     }
 
-    fn add(&mut self, other: &OfKind) {
+    fn add(&mut self, other: &KindFigures) {
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
         self.conflicts += other.conflicts;
@@ -89,15 +86,24 @@ impl OfKind {
 }
 
 impl TpccFigures {
-    pub(super) fn new() -> Result<TpccFigures, String> {
-        let kinds: Vec<OfKind> =
-            Kind::ALL.iter().map(|_| OfKind::new()).collect::<Result<_, _>>()?;
+    /// None yet.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn new() -> Result<TpccFigures, String> {
+        let kinds: Vec<KindFigures> =
+            Kind::ALL.iter().map(|_| KindFigures::new()).collect::<Result<_, _>>()?;
         let kinds = kinds.try_into().map_err(|_| "a kind is missing")?;
         Ok(TpccFigures { kinds, skipped: 0 })
     }
 
+    /// The figures of a kind.
+    pub fn of(&self, kind: Kind) -> &KindFigures {
+        &self.kinds[kind as usize]
+    }
+
     /// Counts a transaction.
-    pub(super) fn count(&mut self, kind: Kind, completion: Completion, took: Duration) {
+    pub fn count(&mut self, kind: Kind, completion: Completion, took: Duration) {
         let of = &mut self.kinds[kind as usize];
         match completion.verdict {
             Verdict::Commit => of.committed += 1,
@@ -114,14 +120,14 @@ impl TpccFigures {
     }
 
     /// Adds those of another terminal.
-    pub(super) fn add(&mut self, other: &TpccFigures) {
+    pub fn add(&mut self, other: &TpccFigures) {
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(of, other)| of.add(other));
         self.skipped += other.skipped;
     }
 
     /// Adds them to the outcome of the run.
     pub(super) fn tell(&self, outcome: &mut Outcome) {
-        let new_orders = self.kinds[Kind::NewOrder as usize].committed;
+        let new_orders = self.of(Kind::NewOrder).committed;
         let tpmc = round(new_orders as f64 * 60.0 / outcome.seconds.max(1e-9), 1);
         let conflicts: u64 = self.kinds.iter().map(|of| of.conflicts).sum();
         outcome.message = format!("( tpmC:{tpmc}, not audited; conflicts:{conflicts} )");

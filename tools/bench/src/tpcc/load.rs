@@ -1,8 +1,5 @@
 //! Makes the tables (clause 4.3.3.1).
 
-use indicatif::{ProgressBar, ProgressStyle};
-use strandline::{Batch, Db};
-
 use super::chance::Chance;
 use super::codec::Field;
 use super::ids::{DistrictId, OrderId, item_key, stock_key, warehouse_key};
@@ -12,12 +9,12 @@ use super::rows::{
 };
 use super::scale::Scale;
 use super::schema::{Schema, Table};
+use super::store::{Failure, TableStore};
 use crate::data::order::{Permutation, Share};
 use crate::data::rng::Rng;
-use crate::words::told;
 
 /// Rows of a commit: few enough for those of a small store, whose zones are small.
-const COMMIT_ROWS: usize = 50;
+const COMMIT_ROWS: u64 = 50;
 /// What each customer has paid, in cents.
 const PAID: i64 = 1000;
 
@@ -41,24 +38,26 @@ fn parts(scale: Scale) -> Vec<Part> {
     std::iter::once(Part::Items).chain(of_warehouse).collect()
 }
 
-/// Rows and bytes of a thread.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Loaded {
+/// What a thread has made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadedRows {
+    /// Their number.
     pub rows: u64,
+    /// Bytes of keys and rows.
     pub bytes: u64,
 }
 
-/// Makes a share of the tables. What is in them follows from the seed, however many threads there are.
-pub(super) fn load(
-    db: &Db,
-    schema: &Schema,
+/// Makes a share of the tables. What is in them follows from the seed, however many threads there are. Tells the rows of each commit.
+pub(super) fn load<'s, S: TableStore>(
+    store: &'s S,
+    schema: &Schema<S::Table<'s>>,
     scale: Scale,
     seed: u64,
     share: Share,
-    bar: &ProgressBar,
-) -> Result<Loaded, String> {
-    let (batch, loaded) = (Batch::new(), Loaded::default());
-    let mut loader = Loader { db, schema, batch, loaded, bar };
+    tell: &dyn Fn(u64),
+) -> Result<LoadedRows, Failure> {
+    let (batch, loaded) = (S::Batch::default(), LoadedRows::default());
+    let mut loader = Loader { store, schema, batch, waiting: 0, loaded, tell };
     let parts = parts(scale);
     let own = (share.no..parts.len() as u64).step_by(share.of as usize);
     for no in own {
@@ -73,44 +72,38 @@ pub(super) fn load(
     Ok(loader.loaded)
 }
 
-/// Shown on a terminal, and nowhere else.
-pub(super) fn progress(scale: Scale) -> ProgressBar {
-    let template = "loading {bar:30} {human_pos} rows, {per_sec}; {eta} left";
-    let style = ProgressStyle::with_template(template);
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(scale.rows()).with_style(style)
+struct Loader<'a, 's, S: TableStore> {
+    store: &'s S,
+    schema: &'a Schema<S::Table<'s>>,
+    batch: S::Batch,
+    /// Rows in it.
+    waiting: u64,
+    loaded: LoadedRows,
+    tell: &'a dyn Fn(u64),
 }
 
-struct Loader<'a> {
-    db: &'a Db,
-    schema: &'a Schema,
-    batch: Batch,
-    loaded: Loaded,
-    bar: &'a ProgressBar,
-}
-
-impl Loader<'_> {
+impl<'s, S: TableStore> Loader<'_, 's, S> {
     fn add<R: Field>(
         &mut self,
-        table: &Table<R>,
+        table: &Table<S::Table<'s>, R>,
         key: impl AsRef<[u8]>,
         row: &R,
-    ) -> Result<(), String> {
-        table.add(&mut self.batch, key, row);
-        if self.batch.len() < COMMIT_ROWS { Ok(()) } else { self.commit() }
+    ) -> Result<(), Failure> {
+        let bytes = table.add(self.store, &mut self.batch, key.as_ref(), row);
+        self.loaded.bytes += bytes as u64;
+        self.waiting += 1;
+        if self.waiting < COMMIT_ROWS { Ok(()) } else { self.commit() }
     }
 
-    fn commit(&mut self) -> Result<(), String> {
-        self.db.write(&self.batch).map_err(told)?;
-        let rows = self.batch.len() as u64;
-        self.bar.inc(rows);
-        self.loaded.rows += rows;
-        self.loaded.bytes += self.batch.bytes() as u64;
-        self.batch.clear();
+    fn commit(&mut self) -> Result<(), Failure> {
+        self.store.write(&mut self.batch)?;
+        (self.tell)(self.waiting);
+        self.loaded.rows += self.waiting;
+        self.waiting = 0;
         Ok(())
     }
 
-    fn items(&mut self, chance: &mut Chance) -> Result<(), String> {
+    fn items(&mut self, chance: &mut Chance) -> Result<(), Failure> {
         for item in 1..=chance.scale.items() {
             let row = Item {
                 image: chance.number(1..=10_000),
@@ -123,7 +116,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn warehouse(&mut self, warehouse: u32, chance: &mut Chance) -> Result<(), String> {
+    fn warehouse(&mut self, warehouse: u32, chance: &mut Chance) -> Result<(), Failure> {
         let paid = i64::from(DISTRICTS) * i64::from(chance.scale.customers()) * PAID;
         let row = Warehouse {
             name: chance.text(6..=10),
@@ -146,7 +139,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn district(&mut self, district: DistrictId, chance: &mut Chance) -> Result<(), String> {
+    fn district(&mut self, district: DistrictId, chance: &mut Chance) -> Result<(), Failure> {
         let customers = chance.scale.customers();
         let row = District {
             name: chance.text(6..=10),
@@ -173,7 +166,7 @@ impl Loader<'_> {
         district: DistrictId,
         customer: u32,
         chance: &mut Chance,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let id = district.customer(customer);
         let row = Customer {
             first: chance.text(8..=16),
@@ -203,7 +196,7 @@ impl Loader<'_> {
         self.add(&self.schema.history, id.payment_key(row.payments), &payment)
     }
 
-    fn order(&mut self, id: OrderId, customer: u32, chance: &mut Chance) -> Result<(), String> {
+    fn order(&mut self, id: OrderId, customer: u32, chance: &mut Chance) -> Result<(), Failure> {
         let (is_delivered, entered) = (id.order <= chance.scale.delivered(), now());
         let row = PlacedOrder {
             customer,

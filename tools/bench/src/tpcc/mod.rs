@@ -1,13 +1,14 @@
-//! TPC-C, revision 5.11, clauses 1 to 5, over optimistic transactions: wholesale orders, in nine tables.
+//! TPC-C, revision 5.11, clauses 1 to 5, over transactions: wholesale orders, in nine tables.
 //!
 //! | part | what it does |
 //! |---|---|
-//! | `terminals` | threads that ask for transactions, again after a conflict, and count |
-//! | `transactions` | what the five kinds of transactions ask for and do |
+//! | `tables` | the tables of a store, and what is done to them |
+//! | `terminal`, `transactions` | asks for transactions; what the five kinds ask for and do |
 //! | `load` | makes the tables |
 //! | `consistency` | the twelve conditions that hold between rows |
-//! | `figures` | what the run tells |
+//! | `figures` | what a run tells |
 //! | `schema`, `rows`, `ids`, `codec` | tables, their rows and keys, as bytes |
+//! | `store`, `engine` | what all that asks of a store; this engine as one |
 //! | `chance`, `scale` | random numbers of the standard; how large the tables are |
 //!
 //! It is no audited result, and simpler than one: docs/guide/workloads.md says what is left out.
@@ -15,26 +16,42 @@
 mod chance;
 mod codec;
 mod consistency;
+mod engine;
 mod figures;
 mod ids;
 mod load;
 mod rows;
 mod scale;
 mod schema;
-mod terminals;
+mod store;
+mod tables;
+mod terminal;
 mod transactions;
 
 use std::sync::Mutex;
+use std::time::Instant;
 
-use strandline::Db;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use strandline::{Db, Isolation, TransactionOptions};
 
-pub(crate) use scale::Scale;
+pub use engine::{StrandlineTables, StrandlineTransaction};
+pub use figures::{KindFigures, TpccFigures};
+pub use load::LoadedRows;
+pub use scale::Scale;
+pub use schema::TABLES;
+pub use store::{Entry, Failure, TableStore, TableTransaction};
+pub use tables::TpccTables;
+pub use terminal::{AskedTransaction, Completion, Terminal};
+pub use transactions::{Kind, Verdict};
 
 use crate::bench::{Bench, Crew};
+use crate::config::Config;
+use crate::data::rng::Rng;
+use crate::report::outcome::Outcome;
 use crate::report::{self, say};
 use crate::work::done::Done;
-use figures::TpccFigures;
-use schema::Schema;
+use crate::worker::Worker;
 
 /// The benchmark that runs the transactions.
 pub(crate) const TPCC: &str = "tpcc";
@@ -43,11 +60,12 @@ pub(crate) const TPCC: &str = "tpcc";
 pub(crate) fn tpcc(bench: &mut Bench) -> Result<Done, String> {
     load(bench)?;
     let (db, scale) = (bench.store.db()?, bench.config.tpcc);
-    let schema = Schema::open(&db)?;
+    let store = StrandlineTables::new(&db, options(&bench.config));
+    let tables = TpccTables::open(&store, scale)?;
     let crew = Crew { threads: bench.config.threads, aside: None };
     let figures = Mutex::new(TpccFigures::new()?);
     let mut outcome = bench.measure(TPCC, crew, &|worker| {
-        let counted = terminals::run(worker, &schema, scale)?;
+        let counted = run(worker, &tables)?;
         figures.lock().map_err(|error| error.to_string())?.add(&counted);
         Ok(())
     })?;
@@ -55,7 +73,8 @@ pub(crate) fn tpcc(bench: &mut Bench) -> Result<Done, String> {
     outcome.bytes = None;
     let figures = figures.into_inner().map_err(|error| error.to_string())?;
     figures.tell(&mut outcome);
-    let rows = consistency::check(&db, &schema, scale)?;
+    let rows = check(&db, scale)?;
+    without_flags(&mut outcome);
     outcome.note("warehouses", scale.warehouses);
     outcome.note("scale_percent", scale.percent);
     outcome.note("rows_checked", rows);
@@ -66,16 +85,50 @@ pub(crate) fn tpcc(bench: &mut Bench) -> Result<Done, String> {
     Ok(Done::Told)
 }
 
+fn options(config: &Config) -> TransactionOptions {
+    let isolation = match config.transaction_serializable {
+        true => Isolation::Serializable,
+        false => Isolation::Snapshot,
+    };
+    TransactionOptions::new().isolation(isolation)
+}
+
+/// A thread is a terminal.
+fn run(
+    worker: &mut Worker<'_>,
+    tables: &TpccTables<'_, StrandlineTables>,
+) -> Result<TpccFigures, String> {
+    let mut terminal = tables.terminal(worker.tid as u32, Rng::new(worker.seed(18)));
+    let mut figures = TpccFigures::new()?;
+    let mut limit = worker.limit(worker.config.writes());
+    while worker.goes_on(&mut limit) {
+        let asked = terminal.ask();
+        let begun = Instant::now();
+        let completion = worker.meter.time(|| tables.complete(&asked))?;
+        figures.count(asked.kind(), completion, begun.elapsed());
+        worker.wrote(completion.bytes);
+        worker.tally.ops += 1;
+    }
+    Ok(figures)
+}
+
+/// The rows that were read. What a transaction reads counts for none here: it commits nothing.
+fn check(db: &Db, scale: Scale) -> Result<u64, String> {
+    let store = StrandlineTables::new(db, TransactionOptions::new());
+    TpccTables::open(&store, scale)?.check()
+}
+
 /// Looks whether all is consistent.
 pub(crate) fn tpcc_check(bench: &mut Bench) -> Result<Done, String> {
     let mut rows = 0;
     let mut outcome = bench.measure_once("tpcc-check", |store| {
         let db = store.db()?;
         let scale = schema::scale_of(&db)?.ok_or("no tables of TPC-C; run the benchmark tpcc")?;
-        rows = consistency::check(&db, &Schema::open(&db)?, scale)?;
+        rows = check(&db, scale)?;
         Ok(())
     })?;
     outcome.message = format!("(consistency conditions 1 to 12 hold, {rows} rows)");
+    without_flags(&mut outcome);
     outcome.note("rows_checked", rows);
     Ok(outcome.into())
 }
@@ -86,14 +139,17 @@ fn load(bench: &mut Bench) -> Result<(), String> {
     if let Some(there) = schema::scale_of(&db)? {
         return same(there, scale);
     }
-    let schema = emptied(&db)?;
-    let bar = load::progress(scale);
+    // Those of a load that did not come to its end go.
+    schema::drop_tables(&db)?;
+    let store = StrandlineTables::new(&db, TransactionOptions::new());
+    let tables = TpccTables::open(&store, scale)?;
+    let bar = progress(scale);
     if bench.config.json {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     let crew = Crew { threads: bench.config.threads, aside: None };
     let outcome = bench.measure("tpcc-load", crew, &|worker| {
-        let loaded = load::load(&db, &schema, scale, seed, worker.share(), &bar)?;
+        let loaded = tables.load(seed, worker.share(), &|rows| bar.inc(rows))?;
         worker.tally.ops = loaded.rows;
         worker.wrote(loaded.bytes as usize);
         Ok(())
@@ -102,7 +158,22 @@ fn load(bench: &mut Bench) -> Result<(), String> {
     let mut outcome = outcome?;
     schema::note_scale(&db, scale)?;
     outcome.message = format!("({scale})");
+    without_flags(&mut outcome);
     report::tell(&bench.config, &outcome)
+}
+
+/// Keys and rows have lengths of their own, whatever flags say.
+fn without_flags(outcome: &mut Outcome) {
+    outcome.note("key_size", Value::Null);
+    outcome.note("value_size", Value::Null);
+}
+
+/// Shown on a terminal, and nowhere else.
+fn progress(scale: Scale) -> ProgressBar {
+    let template = "loading {bar:30} {human_pos} rows, {per_sec}; {eta} left";
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(scale.rows()).with_style(style)
 }
 
 /// Refuses tables of another scale.
@@ -117,12 +188,6 @@ fn same(there: Scale, asked: Scale) -> Result<(), String> {
     ))
 }
 
-/// Tables without rows: those of a load that did not come to its end go.
-fn emptied(db: &Db) -> Result<Schema, String> {
-    Schema::drop(db)?;
-    Schema::open(db)
-}
-
 #[cfg(test)]
 mod tests {
     use strandline::{Options, PmSource};
@@ -135,18 +200,20 @@ mod tests {
         let options = Options::default().pm(PmSource::Heap).pm_size(64 << 20);
         let db = Db::open("unused-for-heap", options).expect("a store");
         let scale = Scale { percent: 1, ..Scale::default() };
-        let schema = Schema::open(&db).expect("tables");
-        let load = |schema: &Schema| {
-            let (share, bar) = (Share { no: 0, of: 2 }, indicatif::ProgressBar::hidden());
-            load::load(&db, schema, scale, 1, share, &bar).expect("half of the tables")
+        let store = StrandlineTables::new(&db, TransactionOptions::new());
+        let load = |tables: &TpccTables<'_, StrandlineTables>| {
+            tables.load(1, Share { no: 0, of: 2 }, &|_| ()).expect("half of the tables")
         };
-        assert!(load(&schema).rows > 0);
+        let tables = TpccTables::open(&store, scale).expect("tables");
+        assert!(load(&tables).rows > 0);
         assert_eq!(schema::scale_of(&db), Ok(None));
-        drop(schema);
-        let schema = emptied(&db).expect("empty tables");
-        let moment = db.snapshot();
-        assert!(schema.item.at(&moment, []).next().is_none());
-        load(&schema);
+        drop(tables);
+        schema::drop_tables(&db).expect("dropped");
+        let tables = TpccTables::open(&store, scale).expect("empty tables");
+        let moment = store.begin().expect("a moment");
+        assert!(tables.schema.item.prefix(&moment, []).next().is_none());
+        drop(moment);
+        load(&tables);
         schema::note_scale(&db, scale).expect("noted");
         assert_eq!(schema::scale_of(&db), Ok(Some(scale)));
         assert!(same(scale, scale).is_ok() && same(scale, Scale::default()).is_err());

@@ -6,7 +6,7 @@ use super::codec::{Field, row};
 
 row! {
     /// Where a warehouse, district or customer is.
-    Address {
+    pub(crate) Address {
         streets: [String; 2],
         city: String,
         state: String,
@@ -15,7 +15,7 @@ row! {
 }
 
 row! {
-    Warehouse {
+    pub(crate) Warehouse {
         name: String,
         address: Address,
         tax: u32,
@@ -25,7 +25,7 @@ row! {
 }
 
 row! {
-    District {
+    pub(crate) District {
         name: String,
         address: Address,
         tax: u32,
@@ -36,7 +36,7 @@ row! {
 }
 
 row! {
-    Customer {
+    pub(crate) Customer {
         first: String,
         middle: String,
         last: String,
@@ -56,7 +56,7 @@ row! {
 
 row! {
     /// A payment. Its key says who paid.
-    History {
+    pub(crate) History {
         /// The warehouse and the district that were paid.
         warehouse: u32,
         district: u8,
@@ -67,7 +67,7 @@ row! {
 }
 
 row! {
-    PlacedOrder {
+    pub(crate) PlacedOrder {
         customer: u32,
         entered: u64,
         /// Once it is delivered.
@@ -79,7 +79,7 @@ row! {
 }
 
 row! {
-    OrderLine {
+    pub(crate) OrderLine {
         item: u32,
         supply_warehouse: u32,
         delivered: Option<u64>,
@@ -90,7 +90,7 @@ row! {
 }
 
 row! {
-    Item {
+    pub(crate) Item {
         image: u32,
         name: String,
         price: i64,
@@ -99,7 +99,7 @@ row! {
 }
 
 row! {
-    Stock {
+    pub(crate) Stock {
         quantity: u32,
         /// S_DIST_01 to S_DIST_10.
         district_infos: [u8; INFOS],

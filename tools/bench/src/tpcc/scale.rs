@@ -8,7 +8,8 @@ use super::rows::DISTRICTS;
 row! {
     /// Warehouses, and how large each is. It is kept in the store beside the tables.
     #[derive(Copy)]
-    Scale {
+    pub Scale {
+        /// Their number.
         warehouses: u32,
         /// Items, customers and orders, in percent of the standard's.
         percent: u32,
@@ -51,7 +52,7 @@ impl Scale {
     }
 
     /// Bytes that a store takes for them, about.
-    pub(crate) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         const ROW_BYTES: u64 = 250;
         self.rows() * ROW_BYTES
     }

@@ -1,127 +1,122 @@
-//! The tables, a keyspace each, and two indexes, which are keyspaces, too.
+//! The tables, and two indexes, which are tables, too.
 
-use std::fmt::{self, Display};
 use std::marker::PhantomData;
+use std::ops::Range;
 
-use strandline::{
-    Batch, Db, Error, Keyspace, KeyspaceOptions, ReadOptions, Slice, Snapshot, Transaction,
-};
+use strandline::{Db, KeyspaceOptions, Slice};
 
 use super::codec::{Field, decoded, encoded};
 use super::rows::{Customer, District, History, Item, OrderLine, PlacedOrder, Stock, Warehouse};
 use super::scale::Scale;
+use super::store::{Entry, Failure, TableStore, TableTransaction};
 use crate::words::told;
 
-/// Why a transaction did not come to its end.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// The store says no; a conflict is no reason to give up.
-    Engine(Error),
-    /// A row is not there or is none.
-    Tables(String),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Engine(error)
-    }
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Engine(error) => error.fmt(f),
-            Failure::Tables(text) => f.write_str(text),
-        }
-    }
-}
-
-/// A table of rows, or an index, whose keys say everything.
-pub(super) struct Table<R> {
-    keyspace: Keyspace,
+/// A table `T` of rows, or an index, whose keys say everything.
+pub(super) struct Table<T, R> {
+    table: T,
+    name: &'static str,
     rows: PhantomData<fn() -> R>,
 }
 
-impl<R: Field> Table<R> {
-    fn open(db: &Db, name: &str) -> strandline::Result<Table<R>> {
-        let keyspace = db.keyspace_or_create(&keyspace_name(name), KeyspaceOptions::new())?;
-        Ok(Table { keyspace, rows: PhantomData })
+impl<T, R: Field> Table<T, R> {
+    fn new(table: T, name: &'static str) -> Table<T, R> {
+        Table { table, name, rows: PhantomData }
     }
 
     /// The row of `key`, if there is one.
-    pub(super) fn get(
+    pub(super) fn get<X: TableTransaction<Table = T>>(
         &self,
-        transaction: &Transaction,
+        transaction: &X,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<R>, Failure> {
         let key = key.as_ref();
-        let row = transaction.get(&self.keyspace, key)?;
-        row.map(|row| self.decoded(key, &row)).transpose()
+        let row = transaction.get(&self.table, key)?;
+        row.map(|row| self.decoded(key, row.as_ref())).transpose()
     }
 
     /// The row of `key`, which is there.
-    pub(super) fn row(
+    pub(super) fn row<X: TableTransaction<Table = T>>(
         &self,
-        transaction: &Transaction,
+        transaction: &X,
         key: impl AsRef<[u8]>,
     ) -> Result<R, Failure> {
         let key = key.as_ref();
         self.get(transaction, key)?.ok_or_else(|| self.failure(key, "is not there"))
     }
 
+    /// The row of `key`, which is there, and which the transaction is going to put.
+    pub(super) fn row_for_update<X: TableTransaction<Table = T>>(
+        &self,
+        transaction: &mut X,
+        key: impl AsRef<[u8]>,
+    ) -> Result<R, Failure> {
+        let key = key.as_ref();
+        let row = transaction.get_for_update(&self.table, key)?;
+        let row = row.ok_or_else(|| self.failure(key, "is not there"))?;
+        self.decoded(key, row.as_ref())
+    }
+
     /// The rows whose keys begin with `prefix`.
-    pub(super) fn prefix<'t>(
+    pub(super) fn prefix<'t, X: TableTransaction<Table = T>>(
         &'t self,
-        transaction: &'t Transaction,
+        transaction: &'t X,
         prefix: impl AsRef<[u8]>,
-    ) -> impl DoubleEndedIterator<Item = Result<(Slice, R), Failure>> + 't {
-        let entries = transaction.prefix(&self.keyspace, prefix);
+    ) -> impl Iterator<Item = Result<(Slice, R), Failure>> + 't {
+        let entries = transaction.prefix(&self.table, prefix.as_ref());
         entries.map(|entry| self.entry(entry))
     }
 
     /// The rows whose keys are in the range.
-    pub(super) fn range<'t, K: AsRef<[u8]>>(
+    pub(super) fn range<'t, X: TableTransaction<Table = T>, K: AsRef<[u8]>>(
         &'t self,
-        transaction: &'t Transaction,
-        range: std::ops::Range<K>,
+        transaction: &'t X,
+        range: Range<K>,
     ) -> impl Iterator<Item = Result<(Slice, R), Failure>> + 't {
-        let range = range.start.as_ref().to_vec()..range.end.as_ref().to_vec();
-        transaction.range(&self.keyspace, range).map(|entry| self.entry(entry))
+        let range = range.start.as_ref()..range.end.as_ref();
+        transaction.range(&self.table, range).map(|entry| self.entry(entry))
     }
 
-    pub(super) fn put(
+    /// The last key that begins with `prefix`.
+    pub(super) fn last_key<X: TableTransaction<Table = T>>(
         &self,
-        transaction: &mut Transaction,
+        transaction: &X,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>, Failure> {
+        transaction.last_key(&self.table, prefix.as_ref())
+    }
+
+    pub(super) fn put<X: TableTransaction<Table = T>>(
+        &self,
+        transaction: &mut X,
         key: impl AsRef<[u8]>,
         row: &R,
     ) -> Result<(), Failure> {
-        Ok(transaction.put(&self.keyspace, key, encoded(row))?)
+        transaction.put(&self.table, key.as_ref(), &encoded(row))
     }
 
-    pub(super) fn delete(
+    /// Deletes the row of `key`, which was read.
+    pub(super) fn delete<X: TableTransaction<Table = T>>(
         &self,
-        transaction: &mut Transaction,
+        transaction: &mut X,
         key: impl AsRef<[u8]>,
     ) -> Result<(), Failure> {
-        Ok(transaction.delete(&self.keyspace, key)?)
+        transaction.delete(&self.table, key.as_ref())
     }
 
-    /// Puts the row without a transaction, as tables are made.
-    pub(super) fn add(&self, batch: &mut Batch, key: impl AsRef<[u8]>, row: &R) {
-        batch.put(&self.keyspace, key, encoded(row));
-    }
-
-    /// The rows of a moment whose keys begin with `prefix`.
-    pub(super) fn at(
+    /// Puts a row without a transaction, as tables are made; how many bytes it has.
+    pub(super) fn add<'s, S: TableStore<Table<'s> = T> + 's>(
         &self,
-        moment: &Snapshot,
-        prefix: impl AsRef<[u8]>,
-    ) -> impl Iterator<Item = Result<(Slice, R), Failure>> {
-        let entries = self.keyspace.iter_with(&ReadOptions::at(moment).prefix(prefix));
-        entries.map(|entry| self.entry(entry))
+        store: &'s S,
+        batch: &mut S::Batch,
+        key: &[u8],
+        row: &R,
+    ) -> usize {
+        let row = encoded(row);
+        store.add(batch, &self.table, key, &row);
+        key.len() + row.len()
     }
 
-    fn entry(&self, entry: strandline::Result<(Slice, Slice)>) -> Result<(Slice, R), Failure> {
+    fn entry(&self, entry: Entry) -> Result<(Slice, R), Failure> {
         let (key, row) = entry?;
         let row = self.decoded(&key, &row)?;
         Ok((key, row))
@@ -133,30 +128,33 @@ impl<R: Field> Table<R> {
 
     fn failure(&self, key: &[u8], what: &str) -> Failure {
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        Failure::Tables(format!("{}: the row of key {key} {what}", self.keyspace.name()))
+        Failure::Tables(format!("{}: the row of key {key} {what}", self.name))
     }
 }
 
 macro_rules! schema {
     ($($(#[$doc:meta])* $table:ident: $row:ty,)*) => {
         /// All tables.
-        pub(super) struct Schema {
-            $($(#[$doc])* pub $table: Table<$row>,)*
+        pub(super) struct Schema<T> {
+            $($(#[$doc])* pub $table: Table<T, $row>,)*
         }
 
-        impl Schema {
-            /// The tables, made where they are not there.
-            pub(super) fn open(db: &Db) -> Result<Schema, String> {
-                let open = || Ok(Schema { $($table: Table::open(db, stringify!($table))?,)* });
-                open().map_err(told)
-            }
+        /// What the store calls them.
+        pub const TABLES: [&str; [$(stringify!($table)),*].len()] =
+            [$(concat!("tpcc_", stringify!($table))),*];
 
-            /// Drops what there is of the tables.
-            pub(super) fn drop(db: &Db) -> Result<(), String> {
-                let there = db.keyspaces();
-                let names = [SCALE $(, stringify!($table))*].map(keyspace_name);
-                let mut dropped = names.iter().filter(|name| there.contains(name));
-                dropped.try_for_each(|name| db.drop_keyspace(name)).map_err(told)
+        impl<T> Schema<T> {
+            /// The tables, made where they are not there.
+            pub(super) fn open<'s, S>(store: &'s S) -> Result<Schema<T>, Failure>
+            where
+                S: TableStore<Table<'s> = T> + 's,
+            {
+                Ok(Schema {
+                    $($table: {
+                        let name = concat!("tpcc_", stringify!($table));
+                        Table::new(store.table(name)?, name)
+                    },)*
+                })
             }
         }
     };
@@ -178,25 +176,30 @@ schema! {
     stock: Stock,
 }
 
-/// The keyspace that says how large the tables are, once they are whole.
-const SCALE: &str = "scale";
+/// The keyspace of this engine that says how large the tables are, once they are whole, and its only key.
+const SCALE: &str = "tpcc_scale";
+const SCALE_KEY: &str = "scale";
 
-fn keyspace_name(table: &str) -> String {
-    format!("tpcc_{table}")
+/// Drops what there is of the tables.
+pub(super) fn drop_tables(db: &Db) -> Result<(), String> {
+    let there = db.keyspaces();
+    let names = std::iter::once(SCALE).chain(TABLES);
+    let mut dropped = names.filter(|name| there.iter().any(|known| known == name));
+    dropped.try_for_each(|name| db.drop_keyspace(name)).map_err(told)
 }
 
 /// How large the tables are, if there are any, and they are whole.
 pub(super) fn scale_of(db: &Db) -> Result<Option<Scale>, String> {
-    if !db.keyspaces().contains(&keyspace_name(SCALE)) {
+    if !db.keyspaces().iter().any(|name| name == SCALE) {
         return Ok(None);
     }
-    let keyspace = db.keyspace(&keyspace_name(SCALE)).map_err(told)?;
-    let row = keyspace.get(SCALE).map_err(told)?;
+    let keyspace = db.keyspace(SCALE).map_err(told)?;
+    let row = keyspace.get(SCALE_KEY).map_err(told)?;
     Ok(row.and_then(|row| decoded(&row)))
 }
 
 /// Notes that the tables are whole.
 pub(super) fn note_scale(db: &Db, scale: Scale) -> Result<(), String> {
-    let keyspace = db.keyspace_or_create(&keyspace_name(SCALE), KeyspaceOptions::new());
-    keyspace.and_then(|keyspace| keyspace.put(SCALE, encoded(&scale))).map_err(told)
+    let keyspace = db.keyspace_or_create(SCALE, KeyspaceOptions::new());
+    keyspace.and_then(|keyspace| keyspace.put(SCALE_KEY, encoded(&scale))).map_err(told)
 }

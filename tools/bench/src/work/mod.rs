@@ -21,7 +21,7 @@ mod seek;
 mod stats;
 mod steps;
 mod stores;
-mod transaction;
+pub(crate) mod transaction;
 mod write;
 mod ycsb;
 
@@ -34,7 +34,19 @@ pub(crate) struct Benchmark {
     pub name: &'static str,
     pub doc: &'static str,
     pub start: Start,
+    pub entries: Entries,
     pub run: fn(&mut Bench) -> Result<Done, String>,
+}
+
+/// What a benchmark puts and gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entries {
+    /// Keys and values as flags say.
+    OfFlags,
+    /// Numbers under keys of their own; see [`transaction`].
+    Sums,
+    /// The tables of TPC-C.
+    Tables,
 }
 
 /// The store that a benchmark begins with.
@@ -54,7 +66,11 @@ const fn benchmark(
     run: fn(&mut Bench) -> Result<Done, String>,
     doc: &'static str,
 ) -> Benchmark {
-    Benchmark { name, doc, start, run }
+    Benchmark { name, doc, start, entries: Entries::OfFlags, run }
+}
+
+const fn with(entries: Entries, benchmark: Benchmark) -> Benchmark {
+    Benchmark { entries, ..benchmark }
 }
 
 /// Every benchmark.
@@ -105,23 +121,32 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
         merge::mergerandom,
         "add 1 to random keys of merge_keys in a keyspace of their own, by a merge operator",
     ),
-    benchmark(
-        "randomtransaction",
-        AsIs,
-        transaction::randomtransaction,
-        "add a number to a random key of each of transaction_sets sets, in a transaction; the sums are compared",
+    with(
+        Entries::Sums,
+        benchmark(
+            "randomtransaction",
+            AsIs,
+            transaction::randomtransaction,
+            "add a number to a random key of each of transaction_sets sets, in a transaction; the sums are compared",
+        ),
     ),
-    benchmark(
-        tpcc::TPCC,
-        AsIs,
-        tpcc::tpcc,
-        "TPC-C, not audited: orders of tpcc_warehouses warehouses in five kinds of transactions; loads tables where there are none",
+    with(
+        Entries::Tables,
+        benchmark(
+            tpcc::TPCC,
+            AsIs,
+            tpcc::tpcc,
+            "TPC-C, not audited: orders of tpcc_warehouses warehouses in five kinds of transactions; loads tables where there are none",
+        ),
     ),
-    benchmark(
-        "tpcc-check",
-        AsIs,
-        tpcc::tpcc_check,
-        "the twelve consistency conditions of TPC-C, on tables that tpcc left",
+    with(
+        Entries::Tables,
+        benchmark(
+            "tpcc-check",
+            AsIs,
+            tpcc::tpcc_check,
+            "the twelve consistency conditions of TPC-C, on tables that tpcc left",
+        ),
     ),
     benchmark("readrandom", AsIs, read::readrandom, "get random keys"),
     benchmark("readmissing", AsIs, read::readmissing, "get random keys that are not there"),

@@ -34,6 +34,8 @@ pub(super) fn randomtransaction(bench: &mut Bench) -> Result<Done, String> {
     outcome.message = format!("( transactions:{attempts} aborts:{lost}, {share} % )");
     outcome.note("transactions", attempts);
     outcome.note("aborts", lost);
+    outcome.note("key_size", KEY_LEN);
+    outcome.note("value_size", VALUE_LEN);
     Ok(outcome.into())
 }
 
@@ -59,7 +61,7 @@ fn add(worker: &mut Worker<'_>, lost: &AtomicU64) -> Result<(), String> {
             transaction.commit()
         });
         match committed {
-            Ok(_) => worker.wrote(usize::from(config.transaction_sets) * (KEY_LEN + 8)),
+            Ok(_) => worker.wrote(usize::from(config.transaction_sets) * (KEY_LEN + VALUE_LEN)),
             Err(error) if error.kind() == ErrorKind::Conflict => drop(lost.fetch_add(1, Relaxed)),
             Err(error) => return Err(told(error)),
         }
@@ -68,7 +70,9 @@ fn add(worker: &mut Worker<'_>, lost: &AtomicU64) -> Result<(), String> {
     Ok(())
 }
 
-const KEY_LEN: usize = 10;
+/// Bytes of a key, and of the number under it.
+pub(crate) const KEY_LEN: usize = 10;
+pub(crate) const VALUE_LEN: usize = size_of::<u64>();
 
 /// The key of a number in a set.
 fn key(set: u16, number: u64) -> [u8; KEY_LEN] {

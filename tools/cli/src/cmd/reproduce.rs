@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use bench::BenchError;
 use bench::reproduce::{EXPERIMENTS, Experiment, Request};
 use clap::Args;
 use serde_json::{Value, json};
@@ -67,8 +68,11 @@ pub fn run(context: &Context, args: &ReproduceArgs) -> Outcome {
     } else {
         experiment.run(&request, &mut out)
     };
-    run.map_err(Failure::Other)?;
-    Ok(OK)
+    match run {
+        Ok(()) => Ok(OK),
+        Err(BenchError::Usage(text)) => Err(Failure::Usage(text)),
+        Err(BenchError::Failed(text)) => Err(Failure::Other(text)),
+    }
 }
 
 fn list(context: &Context) -> Outcome {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use cache::{Cache, Key, Place};
 
-use super::request::{Request, say};
+use super::request::{Request, memory_left, say};
 use crate::data::draw::{Draw, Draws};
 use crate::data::rng::Rng;
 use rivals::{Clock, Library, Lru, Policy, Sieve};
@@ -19,6 +19,10 @@ use rivals::{Clock, Library, Lru, Policy, Sieve};
 /// Values in all: as a rule, and quickly.
 const USUAL: u64 = 400_000;
 const QUICK: u64 = 4_000;
+/// Fewest values: each part of a trace has some.
+pub(super) const KEYS_MIN: u64 = 100;
+/// Bytes that a value takes in the largest of the caches and in traces, and to spare.
+const VALUE_BYTES: u64 = 500;
 /// Look-ups for each value; the first third fills the caches and does not count.
 const LOOKUPS: u64 = 15;
 /// Percent of the values that a cache has room for.
@@ -32,8 +36,12 @@ The paper (Yang et al., SOSP 2023), on 6594 traces: S3-FIFO misses less than eac
 TinyLFU among them, on most; its short queue is a tenth, as here.";
 
 pub(super) fn run(request: &Request, out: &mut dyn Write) -> Result<(), String> {
-    let values = request.keys.unwrap_or(if request.quick { QUICK } else { USUAL }).max(100);
+    let wanted = request.keys.unwrap_or(if request.quick { QUICK } else { USUAL });
+    let values = wanted.min(memory_left() / 2 / VALUE_BYTES).max(KEYS_MIN);
     let mut say = |text: String| say(out, &text);
+    if values < wanted {
+        say(format!("Memory has room for {values} values, not for {wanted}.\n"))?;
+    }
     say(format!(
         "Hits in percent of look-ups. {values} values, {} look-ups. clock: what the block cache had before; quick_cache: the library.\n",
         values * LOOKUPS

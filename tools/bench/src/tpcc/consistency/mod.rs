@@ -7,10 +7,9 @@ mod tests;
 
 use std::fmt;
 
-use strandline::Db;
-
 use super::scale::Scale;
 use super::schema::Schema;
+use super::store::TableTransaction;
 use conditions::{DISTRICT_RULES, WAREHOUSE_RULES};
 use state::{DistrictState, Payments, WarehouseState};
 
@@ -40,12 +39,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks all conditions as of one moment, while others may write. The number of rows that were read.
+/// Checks all conditions as of the moment at which the transaction reads. The number of rows that were read.
 ///
 /// # Errors
 /// Each condition that is violated, with the first row.
-pub(super) fn check(db: &Db, schema: &Schema, scale: Scale) -> Result<u64, String> {
-    let checked = examine(db, schema, scale)?;
+pub(super) fn check<X: TableTransaction>(
+    moment: &X,
+    schema: &Schema<X::Table>,
+    scale: Scale,
+) -> Result<u64, String> {
+    let checked = examine(moment, schema, scale)?;
     if checked.violations.is_empty() {
         return Ok(checked.rows);
     }
@@ -60,15 +63,18 @@ struct Examined {
     violations: Vec<Violation>,
 }
 
-fn examine(db: &Db, schema: &Schema, scale: Scale) -> Result<Examined, String> {
-    let moment = db.snapshot();
+fn examine<X: TableTransaction>(
+    moment: &X,
+    schema: &Schema<X::Table>,
+    scale: Scale,
+) -> Result<Examined, String> {
     let mut examined = Examined { rows: 0, violations: Vec::new() };
     let mut warehouses = Vec::new();
     let mut payments = Payments::default();
     for warehouse in 1..=scale.warehouses {
-        let mut state = WarehouseState::read(schema, &moment, warehouse)?;
+        let mut state = WarehouseState::read(schema, moment, warehouse)?;
         for id in state.district_ids() {
-            let district = DistrictState::read(schema, &moment, id, scale, &mut payments)?;
+            let district = DistrictState::read(schema, moment, id, scale, &mut payments)?;
             examined.rows += district.rows;
             let rules = DISTRICT_RULES.iter().map(|(rule, holds)| (*rule, holds(&district)));
             examined.note(rules);

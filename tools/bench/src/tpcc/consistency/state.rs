@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strandline::Snapshot;
-
 use crate::tpcc::codec::Field;
 use crate::tpcc::ids::{DistrictId, number_in, warehouse_key};
 use crate::tpcc::rows::{DISTRICTS, PlacedOrder};
 use crate::tpcc::scale::Scale;
-use crate::tpcc::schema::{Failure, Schema, Table};
+use crate::tpcc::schema::{Schema, Table};
+use crate::tpcc::store::{Failure, TableTransaction};
 
 /// A district: rows by their numbers.
 pub(super) struct DistrictState {
@@ -80,9 +79,9 @@ impl Payments {
 }
 
 impl WarehouseState {
-    pub(super) fn read(
-        schema: &Schema,
-        moment: &Snapshot,
+    pub(super) fn read<X: TableTransaction>(
+        schema: &Schema<X::Table>,
+        moment: &X,
         warehouse: u32,
     ) -> Result<WarehouseState, String> {
         let row = only(&schema.warehouse, moment, &warehouse_key(warehouse))?;
@@ -102,9 +101,9 @@ impl WarehouseState {
 
 impl DistrictState {
     /// Reads a district; what its customers have paid is added to the payments.
-    pub(super) fn read(
-        schema: &Schema,
-        moment: &Snapshot,
+    pub(super) fn read<X: TableTransaction>(
+        schema: &Schema<X::Table>,
+        moment: &X,
         id: DistrictId,
         scale: Scale,
         payments: &mut Payments,
@@ -131,7 +130,11 @@ impl DistrictState {
         Ok(state)
     }
 
-    fn read_customers(&mut self, schema: &Schema, moment: &Snapshot) -> Result<(), String> {
+    fn read_customers<X: TableTransaction>(
+        &mut self,
+        schema: &Schema<X::Table>,
+        moment: &X,
+    ) -> Result<(), String> {
         for entry in rows_of(&schema.customer, moment, self.id) {
             let (number, row) = entry?;
             let by_name = self.id.customer(number).name_key(&row.last, &row.first);
@@ -145,10 +148,10 @@ impl DistrictState {
         Ok(())
     }
 
-    fn read_payments(
+    fn read_payments<X: TableTransaction>(
         &mut self,
-        schema: &Schema,
-        moment: &Snapshot,
+        schema: &Schema<X::Table>,
+        moment: &X,
         payments: &mut Payments,
     ) -> Result<(), String> {
         for entry in rows_of(&schema.history, moment, self.id) {
@@ -161,7 +164,11 @@ impl DistrictState {
         Ok(())
     }
 
-    fn read_orders(&mut self, schema: &Schema, moment: &Snapshot) -> Result<(), String> {
+    fn read_orders<X: TableTransaction>(
+        &mut self,
+        schema: &Schema<X::Table>,
+        moment: &X,
+    ) -> Result<(), String> {
         for entry in rows_of(&schema.orders, moment, self.id) {
             let (number, row) = entry?;
             let by_customer = self.id.customer(row.customer).order_key(number);
@@ -200,29 +207,33 @@ impl DistrictState {
 }
 
 /// The rows of a table that are the district's, with the numbers that their keys have behind it.
-fn rows_of<R: Field>(
-    table: &Table<R>,
-    moment: &Snapshot,
+fn rows_of<'t, X: TableTransaction, R: Field>(
+    table: &'t Table<X::Table, R>,
+    moment: &'t X,
     district: DistrictId,
-) -> impl Iterator<Item = Result<(u32, R), String>> {
-    table.at(moment, district.key()).map(|entry| {
+) -> impl Iterator<Item = Result<(u32, R), String>> + 't {
+    table.prefix(moment, district.key()).map(|entry| {
         let (key, row) = entry.map_err(|failure| failure.to_string())?;
         Ok((number_in(&key).ok_or("a key that is too short")?, row))
     })
 }
 
-/// The row of `key`, if it is there. No longer key begins with it.
-fn only<R: Field>(table: &Table<R>, moment: &Snapshot, key: &[u8]) -> Result<Option<R>, String> {
-    let row = table.at(moment, key).next().transpose();
-    row.map(|row| row.map(|(_, row)| row)).map_err(|failure| failure.to_string())
+/// The row of `key`, if it is there.
+fn only<X: TableTransaction, R: Field>(
+    table: &Table<X::Table, R>,
+    moment: &X,
+    key: &[u8],
+) -> Result<Option<R>, String> {
+    table.get(moment, key).map_err(|failure| failure.to_string())
 }
 
 /// The keys of an index that are the district's.
-fn keys_of(
-    index: &Table<()>,
-    moment: &Snapshot,
+fn keys_of<X: TableTransaction>(
+    index: &Table<X::Table, ()>,
+    moment: &X,
     district: DistrictId,
 ) -> Result<BTreeSet<Vec<u8>>, String> {
-    let keys = index.at(moment, district.key()).map(|entry| entry.map(|(key, ())| key.to_vec()));
+    let keys = index.prefix(moment, district.key());
+    let keys = keys.map(|entry| entry.map(|(key, ())| key.to_vec()));
     keys.collect::<Result<_, Failure>>().map_err(|failure| failure.to_string())
 }

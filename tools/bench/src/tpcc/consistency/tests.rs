@@ -1,15 +1,16 @@
 //! Rows are changed by hand so that one condition after the other does not hold.
 
-use indicatif::ProgressBar;
-use strandline::{Options, PmSource, Transaction, TransactionOptions};
+use strandline::{Db, Keyspace, Options, PmSource, TransactionOptions};
 
 use super::*;
 use crate::data::order::Share;
 use crate::tpcc::codec::Field;
+use crate::tpcc::engine::{StrandlineTables, StrandlineTransaction};
 use crate::tpcc::ids::{DistrictId, OrderId, warehouse_key};
-use crate::tpcc::load::load;
 use crate::tpcc::rows::OrderLine;
-use crate::tpcc::schema::{Failure, Table};
+use crate::tpcc::schema::Table;
+use crate::tpcc::store::{Failure, TableStore};
+use crate::tpcc::tables::TpccTables;
 
 const SCALE: Scale = Scale { warehouses: 2, percent: 1 };
 const DISTRICT: DistrictId = DistrictId { warehouse: 2, district: 3 };
@@ -17,18 +18,24 @@ const DISTRICT: DistrictId = DistrictId { warehouse: 2, district: 3 };
 const DELIVERED: OrderId = OrderId { district: DISTRICT, order: 7 };
 const NEW: OrderId = OrderId { district: DISTRICT, order: 25 };
 
-fn loaded() -> (Db, Schema) {
+/// A store in memory.
+fn store() -> StrandlineTables {
     let options = Options::default().pm(PmSource::Heap).pm_size(64 << 20);
     let db = Db::open("unused-for-heap", options).expect("a store");
-    let schema = Schema::open(&db).expect("tables");
-    load(&db, &schema, SCALE, 1, Share::ALL, &ProgressBar::hidden()).expect("loaded");
-    (db, schema)
+    StrandlineTables::new(&db, TransactionOptions::new())
+}
+
+/// Its tables, filled.
+fn loaded(store: &StrandlineTables) -> TpccTables<'_, StrandlineTables> {
+    let tables = TpccTables::open(store, SCALE).expect("tables");
+    tables.load(1, Share::ALL, &|_| ()).expect("loaded");
+    tables
 }
 
 /// Changes a row by hand.
 fn change<R: Field>(
-    transaction: &mut Transaction,
-    table: &Table<R>,
+    transaction: &mut StrandlineTransaction,
+    table: &Table<Keyspace, R>,
     key: impl AsRef<[u8]>,
     by: impl FnOnce(&mut R),
 ) -> Result<(), Failure> {
@@ -40,7 +47,7 @@ fn change<R: Field>(
 /// What is broken, and the rules that notice it: the one that is meant, and those that are about the same rows.
 struct Break {
     rules: &'static [Rule],
-    by: fn(&Schema, &mut Transaction) -> Result<(), Failure>,
+    by: fn(&Schema<Keyspace>, &mut StrandlineTransaction) -> Result<(), Failure>,
 }
 
 use Rule::{Condition, Index};
@@ -157,14 +164,16 @@ const BREAKS: [Break; 17] = [
 #[test]
 fn each_condition_is_noticed_when_it_is_broken() {
     for (no, Break { rules, by }) in BREAKS.iter().enumerate() {
-        let (db, schema) = loaded();
+        let store = store();
+        let schema = &loaded(&store).schema;
         let violated = || {
-            let violations = examine(&db, &schema, SCALE).expect("rows").violations;
+            let moment = store.begin().expect("a moment");
+            let violations = examine(&moment, schema, SCALE).expect("rows").violations;
             violations.iter().map(|violation| violation.rule).collect::<Vec<Rule>>()
         };
         assert_eq!(violated(), []);
-        let mut transaction = db.begin(TransactionOptions::new()).expect("a transaction");
-        by(&schema, &mut transaction).expect("rows to break");
+        let mut transaction = store.begin().expect("a transaction");
+        by(schema, &mut transaction).expect("rows to break");
         transaction.commit().expect("no other writer");
         let found = violated();
         let is_noticed = rules.iter().all(|rule| found.contains(rule));
@@ -177,11 +186,12 @@ fn each_condition_is_noticed_when_it_is_broken() {
 
 #[test]
 fn a_violation_names_the_condition_and_the_row() {
-    let (db, schema) = loaded();
-    let mut transaction = db.begin(TransactionOptions::new()).expect("a transaction");
-    schema.new_order.delete(&mut transaction, NEW.key()).expect("deleted");
+    let store = store();
+    let tables = loaded(&store);
+    let mut transaction = store.begin().expect("a transaction");
+    tables.schema.new_order.delete(&mut transaction, NEW.key()).expect("deleted");
     transaction.commit().expect("no other writer");
-    let error = check(&db, &schema, SCALE).expect_err("a gap");
+    let error = tables.check().expect_err("a gap");
     let wanted = "consistency condition 5 (clause 3.3.2.5): order 2/3/25: O_CARRIER_ID is null is true, it is in NEW-ORDER \
                   is false";
     assert!(error.contains(wanted), "{error}");

@@ -1,10 +1,9 @@
 //! Which customer a transaction is about: by number or, in 60 of 100, by last name.
 
-use strandline::Transaction;
-
 use crate::tpcc::chance::Chance;
 use crate::tpcc::ids::{CustomerId, DistrictId, last_number_in};
-use crate::tpcc::schema::{Failure, Schema};
+use crate::tpcc::schema::Schema;
+use crate::tpcc::store::{Failure, TableTransaction};
 
 pub(super) enum CustomerChoice {
     Number(u32),
@@ -20,10 +19,10 @@ impl CustomerChoice {
     }
 
     /// The customer of the district; of several of the name the one in the middle, by first name.
-    pub(super) fn find(
+    pub(super) fn find<X: TableTransaction>(
         &self,
-        schema: &Schema,
-        transaction: &Transaction,
+        schema: &Schema<X::Table>,
+        transaction: &X,
         district: DistrictId,
     ) -> Result<CustomerId, Failure> {
         let last = match self {

@@ -7,10 +7,9 @@ mod order_status;
 mod payment;
 mod stock_level;
 
-use strandline::Transaction;
-
 use super::chance::Chance;
-use super::schema::{Failure, Schema};
+use super::schema::Schema;
+use super::store::{Failure, TableTransaction};
 use delivery::Delivery;
 use new_order::NewOrder;
 use order_status::OrderStatus;
@@ -19,11 +18,16 @@ use stock_level::StockLevel;
 
 /// A kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// An order of several items.
     NewOrder,
+    /// A customer pays.
     Payment,
+    /// A customer asks for the last order.
     OrderStatus,
+    /// The oldest orders of all districts are delivered.
     Delivery,
+    /// A district asks for what runs low.
     StockLevel,
 }
 
@@ -31,10 +35,12 @@ pub(super) enum Kind {
 const MIX: [u32; Kind::ALL.len()] = [45, 43, 4, 4, 4];
 
 impl Kind {
-    pub(super) const ALL: [Kind; 5] =
+    /// All of them, in the order of the standard.
+    pub const ALL: [Kind; 5] =
         [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 
-    pub(super) fn name(self) -> &'static str {
+    /// What it is called in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Kind::NewOrder => "new_order",
             Kind::Payment => "payment",
@@ -43,43 +49,70 @@ impl Kind {
             Kind::StockLevel => "stock_level",
         }
     }
+}
 
-    /// A kind, as often as the mix says.
-    pub(super) fn draw(chance: &mut Chance) -> Kind {
-        Kind::ALL[chance.weighted(&MIX)]
+/// What a transaction asks for.
+pub(super) enum Input {
+    NewOrder(NewOrder),
+    Payment(Payment),
+    OrderStatus(OrderStatus),
+    Delivery(Delivery),
+    StockLevel(StockLevel),
+}
+
+impl Input {
+    /// That of a kind, as often as the mix says.
+    pub(super) fn draw(origin: &mut Origin) -> Input {
+        match Kind::ALL[origin.chance.weighted(&MIX)] {
+            Kind::NewOrder => Input::NewOrder(NewOrder::draw(origin)),
+            Kind::Payment => Input::Payment(Payment::draw(origin)),
+            Kind::OrderStatus => Input::OrderStatus(OrderStatus::draw(origin)),
+            Kind::Delivery => Input::Delivery(Delivery::draw(origin)),
+            Kind::StockLevel => Input::StockLevel(StockLevel::draw(origin)),
+        }
     }
 
-    /// What a transaction of this kind asks for.
-    pub(super) fn profile(self, terminal: &mut Terminal) -> Box<dyn Profile> {
+    pub(super) fn kind(&self) -> Kind {
         match self {
-            Kind::NewOrder => Box::new(NewOrder::draw(terminal)),
-            Kind::Payment => Box::new(Payment::draw(terminal)),
-            Kind::OrderStatus => Box::new(OrderStatus::draw(terminal)),
-            Kind::Delivery => Box::new(Delivery::draw(terminal)),
-            Kind::StockLevel => Box::new(StockLevel::draw(terminal)),
+            Input::NewOrder(_) => Kind::NewOrder,
+            Input::Payment(_) => Kind::Payment,
+            Input::OrderStatus(_) => Kind::OrderStatus,
+            Input::Delivery(_) => Kind::Delivery,
+            Input::StockLevel(_) => Kind::StockLevel,
+        }
+    }
+
+    /// Does what it asks for, up to the commit.
+    pub(super) fn run<X: TableTransaction>(
+        &self,
+        schema: &Schema<X::Table>,
+        transaction: &mut X,
+    ) -> Result<Verdict, Failure> {
+        match self {
+            Input::NewOrder(input) => input.run(schema, transaction),
+            Input::Payment(input) => input.run(schema, transaction),
+            Input::OrderStatus(input) => input.run(schema, transaction),
+            Input::Delivery(input) => input.run(schema, transaction),
+            Input::StockLevel(input) => input.run(schema, transaction),
         }
     }
 }
 
 /// Where transactions come from.
-pub(super) struct Terminal {
+pub(super) struct Origin {
     pub warehouse: u32,
     /// The district whose stock it looks at.
     pub district: u8,
     pub chance: Chance,
 }
 
-/// What a transaction asks for, and does.
-pub(super) trait Profile {
-    fn run(&self, schema: &Schema, transaction: &mut Transaction) -> Result<Verdict, Failure>;
-}
-
 /// How a transaction is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
+    /// With its changes.
     Commit,
-    /// Although so many districts had no order to deliver.
+    /// The same, although so many districts had no order to deliver.
     CommitWithout(u64),
-    /// An item is not there.
+    /// Without them: an item is not there.
     RollBack,
 }

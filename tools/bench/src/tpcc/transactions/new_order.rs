@@ -2,14 +2,13 @@
 
 use std::hint::black_box;
 
-use strandline::Transaction;
-
-use super::{Profile, Terminal, Verdict};
+use super::{Origin, Verdict};
 use crate::tpcc::ids::{CustomerId, item_key, stock_key, warehouse_key};
 use crate::tpcc::rows::{OrderLine, PlacedOrder, Stock, now};
-use crate::tpcc::schema::{Failure, Schema};
+use crate::tpcc::schema::Schema;
+use crate::tpcc::store::{Failure, TableTransaction};
 
-pub(super) struct NewOrder {
+pub(in crate::tpcc) struct NewOrder {
     customer: CustomerId,
     lines: Vec<AskedLine>,
 }
@@ -21,8 +20,8 @@ struct AskedLine {
 }
 
 impl NewOrder {
-    pub(super) fn draw(terminal: &mut Terminal) -> NewOrder {
-        let (home, chance) = (terminal.warehouse, &mut terminal.chance);
+    pub(super) fn draw(origin: &mut Origin) -> NewOrder {
+        let (home, chance) = (origin.warehouse, &mut origin.chance);
         let customer = chance.district_of(home).customer(chance.customer());
         let count = chance.number(5..=15);
         let mut lines: Vec<AskedLine> = Vec::new();
@@ -40,14 +39,16 @@ impl NewOrder {
         }
         NewOrder { customer, lines }
     }
-}
 
-impl Profile for NewOrder {
-    fn run(&self, schema: &Schema, transaction: &mut Transaction) -> Result<Verdict, Failure> {
+    pub(super) fn run<X: TableTransaction>(
+        &self,
+        schema: &Schema<X::Table>,
+        transaction: &mut X,
+    ) -> Result<Verdict, Failure> {
         let district_id = self.customer.district;
         let home = district_id.warehouse;
         let warehouse = schema.warehouse.row(transaction, warehouse_key(home))?;
-        let mut district = schema.district.row(transaction, district_id.key())?;
+        let mut district = schema.district.row_for_update(transaction, district_id.key())?;
         let customer = schema.customer.row(transaction, self.customer.key())?;
         let id = district_id.order(district.next_order);
         district.next_order += 1;
@@ -68,7 +69,7 @@ impl Profile for NewOrder {
                 return Ok(Verdict::RollBack);
             };
             let stock_key = stock_key(line.supply_warehouse, line.item);
-            let mut stock = schema.stock.row(transaction, stock_key)?;
+            let mut stock = schema.stock.row_for_update(transaction, stock_key)?;
             take(&mut stock, line, home);
             schema.stock.put(transaction, stock_key, &stock)?;
             let row = OrderLine {

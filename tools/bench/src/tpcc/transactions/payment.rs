@@ -1,17 +1,16 @@
 //! Payment (clause 2.5): a customer pays to a district.
 
-use strandline::Transaction;
-
 use super::customer::CustomerChoice;
-use super::{Profile, Terminal, Verdict};
+use super::{Origin, Verdict};
 use crate::tpcc::ids::{CustomerId, DistrictId, warehouse_key};
 use crate::tpcc::rows::{Credit, Customer, History, now};
-use crate::tpcc::schema::{Failure, Schema};
+use crate::tpcc::schema::Schema;
+use crate::tpcc::store::{Failure, TableTransaction};
 
 /// Characters of a customer's data at most.
 const DATA_MAX: usize = 500;
 
-pub(super) struct Payment {
+pub(in crate::tpcc) struct Payment {
     /// Who is paid.
     paid: DistrictId,
     /// Where the customer is from.
@@ -21,8 +20,8 @@ pub(super) struct Payment {
 }
 
 impl Payment {
-    pub(super) fn draw(terminal: &mut Terminal) -> Payment {
-        let (home, chance) = (terminal.warehouse, &mut terminal.chance);
+    pub(super) fn draw(origin: &mut Origin) -> Payment {
+        let (home, chance) = (origin.warehouse, &mut origin.chance);
         let paid = chance.district_of(home);
         let customer_district = match chance.percent(15) && chance.scale.warehouses > 1 {
             true => {
@@ -38,19 +37,22 @@ impl Payment {
             amount: chance.number(100..=500_000).into(),
         }
     }
-}
 
-impl Profile for Payment {
-    fn run(&self, schema: &Schema, transaction: &mut Transaction) -> Result<Verdict, Failure> {
+    pub(super) fn run<X: TableTransaction>(
+        &self,
+        schema: &Schema<X::Table>,
+        transaction: &mut X,
+    ) -> Result<Verdict, Failure> {
         let (paid, amount) = (self.paid, self.amount);
-        let mut warehouse = schema.warehouse.row(transaction, warehouse_key(paid.warehouse))?;
+        let mut warehouse =
+            schema.warehouse.row_for_update(transaction, warehouse_key(paid.warehouse))?;
         warehouse.ytd += amount;
         schema.warehouse.put(transaction, warehouse_key(paid.warehouse), &warehouse)?;
-        let mut district = schema.district.row(transaction, paid.key())?;
+        let mut district = schema.district.row_for_update(transaction, paid.key())?;
         district.ytd += amount;
         schema.district.put(transaction, paid.key(), &district)?;
         let id = self.customer.find(schema, transaction, self.customer_district)?;
-        let mut customer = schema.customer.row(transaction, id.key())?;
+        let mut customer = schema.customer.row_for_update(transaction, id.key())?;
         customer.balance -= amount;
         customer.ytd_payment += amount;
         customer.payments += 1;

@@ -3,30 +3,31 @@
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
-use strandline::Transaction;
-
-use super::{Profile, Terminal, Verdict};
+use super::{Origin, Verdict};
 use crate::tpcc::ids::{DistrictId, stock_key};
-use crate::tpcc::schema::{Failure, Schema};
+use crate::tpcc::schema::Schema;
+use crate::tpcc::store::{Failure, TableTransaction};
 
 /// Orders that it looks at.
 const ORDERS: u32 = 20;
 
-pub(super) struct StockLevel {
+pub(in crate::tpcc) struct StockLevel {
     district: DistrictId,
     threshold: u32,
 }
 
 impl StockLevel {
-    pub(super) fn draw(terminal: &mut Terminal) -> StockLevel {
-        let Terminal { warehouse, district, .. } = *terminal;
-        let threshold = terminal.chance.number(10..=20);
+    pub(super) fn draw(origin: &mut Origin) -> StockLevel {
+        let Origin { warehouse, district, .. } = *origin;
+        let threshold = origin.chance.number(10..=20);
         StockLevel { district: DistrictId { warehouse, district }, threshold }
     }
-}
 
-impl Profile for StockLevel {
-    fn run(&self, schema: &Schema, transaction: &mut Transaction) -> Result<Verdict, Failure> {
+    pub(super) fn run<X: TableTransaction>(
+        &self,
+        schema: &Schema<X::Table>,
+        transaction: &mut X,
+    ) -> Result<Verdict, Failure> {
         let next = schema.district.row(transaction, self.district.key())?.next_order;
         let first = self.district.order(next.saturating_sub(ORDERS));
         let range = first.key()..self.district.order(next).key();

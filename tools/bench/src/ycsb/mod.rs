@@ -1,23 +1,39 @@
-//! YCSB's core workloads: which operations each has, and what flags say of them all.
+//! YCSB's core workloads (Cooper et al., SoCC 2010): which operations each has, what is asked for and what records look like, on
+//! this engine and on others.
+
+mod check;
+mod client;
+mod form;
+mod requests;
+
+pub use check::check_all;
+pub use client::{RecordAccess, RecordClient, RecordStore, RecordTable, RecordTimer};
+pub use form::{Look, RecordForm};
+pub use requests::{RecordRequest, RecordRequests};
 
 use crate::data::rng::Rng;
-use crate::data::ycsb::{RequestDistribution, fnv_hash64};
+use crate::data::ycsb::fnv_hash64;
+pub use crate::data::ycsb::{AcknowledgedCounter, RequestDistribution};
 
 /// What the names of its benchmarks begin with.
 pub(crate) const PREFIX: &str = "ycsb-";
 
 /// The parameters of all its workloads.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ycsb {
+pub struct Ycsb {
     /// In place of that of each workload.
     pub request_distribution: Option<RequestDistribution>,
+    /// The exponent of Zipf's law.
     pub zipfian_constant: f64,
+    /// Fields of a record.
     pub fields: usize,
+    /// Bytes of a field, where nothing says how long a record is.
     pub field_bytes: usize,
     /// Whether an update writes all fields, or one.
     pub write_all_fields: bool,
     /// The longest scan.
     pub scan_max: u64,
+    /// How keys follow each other.
     pub order: InsertOrder,
     /// Keyspaces that records are spread over.
     pub keyspaces: u64,
@@ -41,9 +57,10 @@ impl Default for Ycsb {
 
 /// How the keys of records follow each other that are inserted one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InsertOrder {
+pub enum InsertOrder {
     /// Anywhere.
     Hashed,
+    /// As they are inserted.
     Ordered,
 }
 
@@ -60,11 +77,16 @@ impl InsertOrder {
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum YcsbOperation {
+pub enum YcsbOperation {
+    /// Of a record.
     Read,
+    /// Of a record that is there.
     Update,
+    /// Of a record that is not there yet.
     Insert,
+    /// Of a record and those behind it.
     Scan,
+    /// A read, then an update.
     ReadModifyWrite,
 }
 
@@ -72,10 +94,10 @@ use YcsbOperation::{Insert, Read, ReadModifyWrite, Scan, Update};
 
 impl YcsbOperation {
     /// In the order in which they are told.
-    pub(crate) const ALL: [YcsbOperation; 5] = [Read, Update, Insert, Scan, ReadModifyWrite];
+    pub const ALL: [YcsbOperation; 5] = [Read, Update, Insert, Scan, ReadModifyWrite];
 
     /// What it is called in reports.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Read => "read",
             Update => "update",
@@ -84,13 +106,21 @@ impl YcsbOperation {
             ReadModifyWrite => "read-modify-write",
         }
     }
+
+    /// Whether it puts anything.
+    pub fn puts(self) -> bool {
+        matches!(self, Update | Insert | ReadModifyWrite)
+    }
 }
 
 /// One of the workloads.
-pub(crate) struct CoreWorkload {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreWorkload {
+    /// As a benchmark.
     pub name: &'static str,
     /// Percent of each operation.
     pub mix: [(YcsbOperation, u64); 2],
+    /// Which records it asks for.
     pub request_distribution: RequestDistribution,
 }
 
@@ -104,15 +134,26 @@ const fn workload(
 
 const ZIPFIAN: RequestDistribution = RequestDistribution::Zipfian;
 
-pub(crate) const A: CoreWorkload = workload("ycsb-a", [(Read, 50), (Update, 50)], ZIPFIAN);
-pub(crate) const B: CoreWorkload = workload("ycsb-b", [(Read, 95), (Update, 5)], ZIPFIAN);
-pub(crate) const C: CoreWorkload = workload("ycsb-c", [(Read, 100), (Update, 0)], ZIPFIAN);
-pub(crate) const D: CoreWorkload =
+/// A: half reads, half updates.
+pub const A: CoreWorkload = workload("ycsb-a", [(Read, 50), (Update, 50)], ZIPFIAN);
+/// B: few updates.
+pub const B: CoreWorkload = workload("ycsb-b", [(Read, 95), (Update, 5)], ZIPFIAN);
+/// C: reads alone.
+pub const C: CoreWorkload = workload("ycsb-c", [(Read, 100), (Update, 0)], ZIPFIAN);
+/// D: reads of the newest, few inserts.
+pub const D: CoreWorkload =
     workload("ycsb-d", [(Read, 95), (Insert, 5)], RequestDistribution::Latest);
-pub(crate) const E: CoreWorkload = workload("ycsb-e", [(Scan, 95), (Insert, 5)], ZIPFIAN);
-pub(crate) const F: CoreWorkload = workload("ycsb-f", [(Read, 50), (ReadModifyWrite, 50)], ZIPFIAN);
+/// E: scans, few inserts.
+pub const E: CoreWorkload = workload("ycsb-e", [(Scan, 95), (Insert, 5)], ZIPFIAN);
+/// F: half reads, half read-modify-writes.
+pub const F: CoreWorkload = workload("ycsb-f", [(Read, 50), (ReadModifyWrite, 50)], ZIPFIAN);
 
 impl CoreWorkload {
+    /// Whether it puts anything.
+    pub fn puts(&self) -> bool {
+        self.mix.iter().any(|(operation, percent)| *percent > 0 && operation.puts())
+    }
+
     /// The next operation.
     #[inline]
     pub(crate) fn next(&self, rng: &mut Rng) -> YcsbOperation {
@@ -121,7 +162,7 @@ impl CoreWorkload {
     }
 
     /// Inserts that so many operations are expected to have.
-    pub(crate) fn inserts(&self, operations: u64) -> u64 {
+    pub fn inserts(&self, operations: u64) -> u64 {
         let [_, (second, percent)] = self.mix;
         if second == Insert { operations.saturating_mul(percent) / 100 } else { 0 }
     }
@@ -156,6 +197,7 @@ mod tests {
             let found = shares(&workload);
             assert!(found.iter().zip(percent).all(|(found, percent)| found.abs_diff(percent) <= 1));
             assert_eq!(workload.inserts(200) > 0, percent[2] > 0, "{}", workload.name);
+            assert_eq!(workload.puts(), workload != C, "{}", workload.name);
         }
     }
 
