@@ -401,7 +401,7 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     /// Gives each record its place in what W2 took, one directly behind the other. Outside the gate.
-    #[inline]
+    #[inline(always)]
     fn lay_out(&mut self) {
         for group in &self.groups {
             let Some(SegmentRoom { start, form, base_seq, .. }) = group.room else { continue };

@@ -75,24 +75,27 @@ impl<'e> Commit<'e, '_> {
     /// Those of what is lacking, and of `condition`.
     #[inline]
     pub(crate) fn take_number(&mut self, condition: &mut impl Condition) -> Result<()> {
-        self.take_number_among(condition, &mut None)
+        condition.route()?;
+        match self.reserve(condition) {
+            Ok(()) => Ok(()),
+            Err(lack) => self.take_number_later(condition, &mut None, lack),
+        }
     }
 
     /// As [`Commit::take_number`], of a write that may have met locks already, and may come again with them.
-    #[inline]
     pub(crate) fn take_number_among(
         &mut self,
         condition: &mut impl Condition,
         writer: &mut Option<LockingWrite<'e>>,
     ) -> Result<()> {
         condition.route()?;
-        match self.reserve(condition) {
+        match self.reserve_again(condition) {
             Ok(()) => Ok(()),
             Err(lack) => self.take_number_later(condition, writer, lack),
         }
     }
 
-    /// The rest of [`Commit::take_number_among`], where it could not be taken at once for want of `lack`.
+    /// The rest of [`Commit::take_number`], where it could not be taken at once for want of `lack`.
     #[cold]
     fn take_number_later(
         &mut self,
