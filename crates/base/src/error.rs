@@ -299,6 +299,6 @@ mod tests {
             assert_eq!((kind as usize, kind.to_string().parse().ok()), (at, Some(kind)));
         }
         let refused = "Bad".parse::<ErrorKind>().expect_err("no kind");
-        assert!(refused.context().contains("Busy, Conflict, InvalidArgument"), "{refused}");
+        assert!(refused.context().contains("Busy, Conflict, Deadlock, TimedOut"), "{refused}");
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Config {
     pub transaction_sets: u16,
     /// Whether others must not write what a transaction has read.
     pub transaction_serializable: bool,
+    /// Whether transactions lock what they change before they read it.
+    pub transaction_locks: bool,
     /// How large the tables of tpcc are.
     pub tpcc: Scale,
     /// What part of its size a value compresses to.
@@ -162,6 +164,7 @@ impl Default for Config {
             merge_keys: None,
             transaction_sets: 2,
             transaction_serializable: false,
+            transaction_locks: false,
             tpcc: Scale::default(),
             compression_ratio: 0.5,
             sync: None,

@@ -53,6 +53,8 @@ fn every_option_either_changes_or_says_that_it_does_not() {
         ("block_cache", "2M"),
         ("cache_records", "false"),
         ("cache_outputs", "warm"),
+        ("lock_timeout", "70ms"),
+        ("lock_memory", "1M"),
         ("compaction_rate", "100M"),
     ];
     let mut expected = db.options();

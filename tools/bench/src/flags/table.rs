@@ -348,6 +348,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.transaction_serializable, boolean(text)),
     },
     Flag {
+        name: "transaction_db",
+        takes: BOOLEAN,
+        doc: "Transactions of randomtransaction lock what they change before they read it [false].",
+        set: |config, text| put(&mut config.transaction_locks, boolean(text)),
+    },
+    Flag {
         name: "tpcc_warehouses",
         takes: "count",
         doc: "Warehouses of tpcc, 100 MB each or so; terminals are bound to them in turn [1].",
@@ -371,7 +377,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag {
         name: "optimistic_transaction_db",
         takes: BOOLEAN,
-        doc: "As transactions are here: those that lose against another commit fail [true].",
+        doc: "As transactions are here without transaction_db: those that lose against another commit fail [true].",
         set: |_, text| boolean(text).filter(|is_optimistic| *is_optimistic).map(drop),
     },
     Flag {

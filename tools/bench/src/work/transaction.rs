@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use strandline::{Db, ErrorKind, Isolation, Keyspace, KeyspaceOptions, TransactionOptions};
+use strandline::{
+    Db, ErrorKind, Isolation, Keyspace, KeyspaceOptions, TransactionMode, TransactionOptions,
+};
 
 use super::done::Done;
 use crate::bench::{Bench, Crew};
@@ -14,8 +16,8 @@ use crate::worker::Worker;
 /// The keyspace of the sets: other benchmarks check the values of the default one.
 const KEYSPACE: &str = "transactions";
 
-/// Each transaction reads a key of every set and writes it back, with the same number added. One that loses is given up, as db_bench
-/// has it.
+/// Each transaction reads a key of every set and writes it back, with the same number added. One that loses, or with locks does not get
+/// one in time, is given up, as db_bench has it.
 pub(super) fn randomtransaction(bench: &mut Bench) -> Result<Done, String> {
     let sets = bench.config.transaction_sets;
     keyspace(&bench.store.db()?)?;
@@ -47,7 +49,11 @@ fn add(worker: &mut Worker<'_>, lost: &AtomicU64) -> Result<(), String> {
         true => Isolation::Serializable,
         false => Isolation::Snapshot,
     };
-    let options = TransactionOptions::new().isolation(isolation);
+    let mode = match config.transaction_locks {
+        true => TransactionMode::Pessimistic,
+        false => TransactionMode::Optimistic,
+    };
+    let options = TransactionOptions::new().isolation(isolation).mode(mode);
     let mut limit = worker.limit(config.writes());
     while worker.goes_on(&mut limit) {
         let (number, added) = (order.next(), 1 + rng.below(100));
@@ -55,20 +61,27 @@ fn add(worker: &mut Worker<'_>, lost: &AtomicU64) -> Result<(), String> {
             let mut transaction = db.begin(options.clone())?;
             for set in 0..config.transaction_sets {
                 let key = key(set, number);
-                let sum = read(transaction.get(&keyspace, key)?.as_deref());
+                let sum = match mode {
+                    TransactionMode::Pessimistic => transaction.get_for_update(&keyspace, key)?,
+                    _ => transaction.get(&keyspace, key)?,
+                };
+                let sum = read(sum.as_deref());
                 transaction.put(&keyspace, key, (sum + added).to_be_bytes())?;
             }
             transaction.commit()
         });
         match committed {
             Ok(_) => worker.wrote(usize::from(config.transaction_sets) * (KEY_LEN + VALUE_LEN)),
-            Err(error) if error.kind() == ErrorKind::Conflict => drop(lost.fetch_add(1, Relaxed)),
+            Err(error) if LOST.contains(&error.kind()) => drop(lost.fetch_add(1, Relaxed)),
             Err(error) => return Err(told(error)),
         }
         worker.tally.ops += 1;
     }
     Ok(())
 }
+
+/// How a transaction is lost to others.
+const LOST: [ErrorKind; 3] = [ErrorKind::Conflict, ErrorKind::Deadlock, ErrorKind::TimedOut];
 
 /// Bytes of a key, and of the number under it.
 pub(crate) const KEY_LEN: usize = 10;
