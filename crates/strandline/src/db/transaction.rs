@@ -3,6 +3,7 @@
 mod cursor;
 mod locking;
 mod options;
+mod transact;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use base::{Conflict, Error, ErrorKind, LockMode, Result, Seq};
 pub use cursor::{TransactionCursor, TransactionIter};
 use locking::{Age, Locking};
 pub use options::{Isolation, TransactionMode, TransactionOptions};
+pub(super) use transact::transact;
 
 use super::batch::{BatchEntry, Tracking};
 use super::indexed_batch::{IndexedBatch, Own};
@@ -536,57 +538,6 @@ impl Db {
     /// The first `max` locks of transactions, and the latest deadlocks.
     pub fn locks(&self, max: usize) -> LockReport {
         self.engine().locks.report(max)
-    }
-
-    /// Runs `body` in a transaction, and commits that. After a conflict or a deadlock it begins anew: `body` is called once more, until
-    /// it gets through. It changes nothing but the transaction, and gives its errors on.
-    ///
-    /// ```
-    /// # use strandline::{Db, Options, PmSource, TransactionOptions};
-    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
-    /// # let db = Db::open("unused-for-heap", options)?;
-    /// let counters = db.default_keyspace();
-    /// let count = db.transact(TransactionOptions::new(), |transaction| {
-    ///     let old = transaction.get(counters, "visits")?;
-    ///     let new = 1 + old.map_or(0, |old| old[0]);
-    ///     transaction.put(counters, "visits", [new])?;
-    ///     Ok(new)
-    /// })?;
-    /// assert_eq!(count, 1);
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of `body`, which ends the transaction without its changes, and of [`Transaction::commit`], but for `Conflict` and
-    /// `Deadlock` of the transaction.
-    pub fn transact<T>(
-        &self,
-        options: TransactionOptions,
-        body: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
-        transact(&self.handle, options, body)
-    }
-}
-
-/// As [`Db::transact`]. What a conflict was lost against is visible already, so that the next attempt sees it.
-pub(super) fn transact<T>(
-    handle: &Arc<Handle>,
-    options: TransactionOptions,
-    mut body: impl FnMut(&mut Transaction) -> Result<T>,
-) -> Result<T> {
-    let mut age = None;
-    loop {
-        let mut transaction = Transaction::begin(handle, options.clone(), age)?;
-        age = transaction.age();
-        let result = match body(&mut transaction) {
-            Err(_) if transaction.is_lost() => continue,
-            result => result?,
-        };
-        match transaction.commit() {
-            // A deadlock with itself would come again.
-            Err(error) if error.conflict().is_some() || error.deadlock().is_some() => {}
-            committed => return committed.map(|_| result),
-        }
     }
 }
 

@@ -503,6 +503,26 @@ fn transact_begins_anew_after_deadlocks() {
     assert_eq!(db.locks(9).count, 0);
 }
 
+/// Others are always faster, until it locks.
+#[test]
+fn an_optimistic_transaction_that_loses_and_loses_locks_at_last() {
+    let (_dir, db) = open_shared("locks-at-last");
+    let space = db.default_keyspace();
+    let mut attempts = 0;
+    db.transact(TransactionOptions::new(), |transaction| {
+        attempts += 1;
+        let seen = transaction.get_for_update(space, "key")?.unwrap_or_default();
+        if transaction.number().is_none() {
+            assert!(attempts < 10, "it does not lock");
+            db.put("key", format!("{attempts}"))?;
+        }
+        transaction.put(space, "key", [&seen[..], b"mine"].concat())
+    })
+    .expect("transact");
+    assert_eq!((attempts, value(&db, "key").as_deref()), (4, Some("3mine")));
+    assert_eq!(db.locks(9).count, 0);
+}
+
 #[test]
 fn those_that_wait_are_served_in_order() {
     let (_dir, db) = open_shared("order");
