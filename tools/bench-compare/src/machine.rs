@@ -38,7 +38,7 @@ pub fn facts(flags: &Flags) -> Vec<(String, String)> {
 
 /// How much of a disk's files the system keeps in memory, which no engine is charged for.
 const CACHES: &str = "in mixed and overwrite past the system's cache (strandline, RocksDB) or dropped from it before (the \
-                      others); in fills they are in it, without a bound";
+                      others); in ycsb past it (strandline, RocksDB) or in it (the others); in fills they are in it, without a bound";
 
 fn on_disk(sizes: &Sizes) -> String {
     let memory = bytes(sizes.memory);

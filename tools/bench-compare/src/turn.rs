@@ -168,7 +168,7 @@ impl Subject<'_> {
 
     /// Brings the new store to what the stage begins from.
     fn prepare(&mut self, first: &Case) -> Result<()> {
-        // To open it anew would empty memtables, too.
+        // Opened anew, an engine may begin with empty memtables.
         let stays = matches!(self.stage.prepared, Prepared::Empty | Prepared::Primed)
             || self.stage.fit == Fit::Memtables;
         self.open(if stays { mode(first) } else { LOADING })?;

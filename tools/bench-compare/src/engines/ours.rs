@@ -21,7 +21,7 @@ pub(super) const MAKER: Maker = Maker {
                disk-get-cached and disk-scan-cached; where keys are drawn by Zipf's law pm_size an eighth of the memory and \
                block_cache three quarters, dram_budget twice that, or with persistent memory pm_size all of that, and pm_cache \
                75; where all is in memtables memtable_bytes half of pm_size; wal_sync = never where the others do not sync; \
-               value_files_min 0; transactions are optimistic, of snapshot isolation",
+               value_files_min 0; transactions are optimistic, of snapshot isolation; Db::transact locks once it has lost three times",
     has_log: true,
     offers: |_, _| true,
     open: |setup| open(setup, ValueFiles::Off, TransactionOptions::new()),

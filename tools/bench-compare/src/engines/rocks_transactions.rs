@@ -254,7 +254,7 @@ impl<D: TransactionalDb> Engine for RocksTransactions<D> {
         job.on(self)
     }
 
-    /// What it is asked for where all is in memtables, or nothing is compacted by hand.
+    /// Its crate offers no more, and no benchmark of transactions asks for it.
     fn compact(&self) -> Result<()> {
         self.db.flush_all().map_err(of("rocksdb"))
     }
