@@ -18,7 +18,6 @@ use crate::walk::{Step, World};
 pub type Keys = u8;
 
 const PROCESSES: usize = 4;
-const COMMITS: usize = 5;
 /// The front of all keys until they are split; then that of the first key, and that of the others.
 const FRONTS: usize = 3;
 
@@ -405,7 +404,7 @@ impl World for Certificates {
     type State = State;
 
     fn begin(&self) -> State {
-        assert!(self.processes.len() <= PROCESSES.min(COMMITS));
+        assert!(self.processes.len() <= PROCESSES);
         State { is_split: self.split, ..State::default() }
     }
 

@@ -77,6 +77,8 @@ bugs! {
     IgnoreSnapshots,
     /// A cached record answers reads of older numbers, too.
     RecordOfAnyNumber,
+    /// A cached record answers for every key with its hash.
+    RecordOfAnyKey,
     /// A compaction of level 0 leaves cached records of its keys as they are.
     RecordKept,
     /// Records are cached while a compaction of level 0 drops those of its keys.

@@ -52,6 +52,16 @@ impl Links {
         list.last = number;
     }
 
+    /// Puts `number`, which was in a list before and is in none, before the first of `list`.
+    pub(crate) fn push_first(&mut self, list: &mut List, number: u32) {
+        self.0[number as usize] = Link { before: NONE, behind: list.first };
+        match list.first {
+            NONE => list.last = number,
+            first => self.0[first as usize].before = number,
+        }
+        list.first = number;
+    }
+
     /// Takes `number` out of `list`, which it is in.
     pub(crate) fn remove(&mut self, list: &mut List, number: u32) {
         let Link { before, behind } = self.0[number as usize];
@@ -88,6 +98,10 @@ mod tests {
                 Some(list) => {
                     links.remove(&mut lists[list], number);
                     wanted[list].retain(|other| *other != number);
+                    if state & 1 << 9 != 0 {
+                        links.push_first(&mut lists[into], number);
+                        wanted[into].push_front(number);
+                    }
                 }
                 None => {
                     links.push(&mut lists[into], number);

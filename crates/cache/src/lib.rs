@@ -207,7 +207,7 @@ impl<K: Key, V> Cache<K, V> {
         self.budget.load(Relaxed)
     }
 
-    /// Changes what it may take. What is too much makes room.
+    /// Changes what it may take. What is too much makes room, and so does the bookkeeping of what is not here any more.
     pub fn set_budget(&self, bytes: u64) {
         self.budget.store(bytes, Relaxed);
         // All shards in turns, so that none loses all it has.
@@ -216,6 +216,7 @@ impl<K: Key, V> Cache<K, V> {
             let shard = self.next.fetch_add(1, Relaxed) % SHARDS;
             held = if self.evict(shard).is_some() { 0 } else { held + 1 };
         }
+        (0..SHARDS).for_each(|shard| self.shard(shard).shrink());
     }
 
     /// Bytes that it takes, with what was charged by [`Self::charge`].
@@ -271,11 +272,10 @@ impl<K: Key, V> Cache<K, V> {
             self.has_low.store(true, Relaxed);
         }
         // Those that are here already pay as they are replaced.
-        let left = if self.has_low.load(Relaxed) { Shard::<K, V>::LEFT_OVERHEAD } else { 0 };
-        let cost = Self::cost(bytes) + left;
+        let has_low = self.has_low.load(Relaxed);
+        let cost = Self::cost(bytes) + if has_low { Shard::<K, V>::EVICTED_OVERHEAD } else { 0 };
         let is_full = self.charged() + cost > self.budget();
-        if place == Place::Low && is_full && !self.shard(home(hash)).lets_in(hash, &self.low_share)
-        {
+        if place == Place::Low && is_full && !self.lets_in_low(key) {
             return (value, Insert::Passed);
         }
         if !self.reserve(home(hash), cost) {
@@ -295,11 +295,18 @@ impl<K: Key, V> Cache<K, V> {
         (value, if came.returned { Insert::Returned } else { Insert::Kept })
     }
 
-    /// Whether the value of `key` is to be taken in although it only passes, as in a scan of everything: there is room, or it passed
-    /// not long ago. Else its key is remembered, apart from those of values that left.
-    pub fn lets_in_passing(&self, key: K) -> bool {
+    /// Whether a full cache takes the value of `key` in with low priority: values of that have less than their share, or it made room not long ago.
+    /// Else its key is remembered, as if it had come and left.
+    pub fn lets_in_low(&self, key: K) -> bool {
         let hash = key.hash();
-        !self.is_nearly_full() || self.shard(home(hash)).lets_in_passing(hash)
+        self.shard(home(hash)).lets_in(hash, &self.low_share)
+    }
+
+    /// Whether a value that only passes, as in a scan of everything, did so not long ago. Else its key is remembered, apart from those of
+    /// values that left. A full cache does well to take in only those that did.
+    pub fn has_passed(&self, key: K) -> bool {
+        let hash = key.hash();
+        self.shard(home(hash)).has_passed(hash)
     }
 
     /// Whether less than a sixteenth of it is free.
@@ -466,6 +473,19 @@ mod tests {
         fn group(&self) -> u64 {
             self.0 % 2
         }
+    }
+
+    #[test]
+    fn bookkeeping_shrinks_with_the_budget() {
+        let cache = Cache::<Page, u64>::new(u64::MAX / 16);
+        let put = |no: u64| cache.insert(Page(no), Arc::new(no), 100, Place::Probation);
+        (0..100_000).for_each(|no| _ = put(no));
+        let room = || (0..SHARDS).map(|shard| cache.shard(shard).room().0).sum::<usize>();
+        let before = room();
+        cache.set_budget(2000 * Cache::<Page, u64>::cost(100));
+        assert!(cache.len() == 2000 && room() <= 16 * 2000, "{} slots, {before} before", room());
+        (0..100_000).for_each(|no| _ = put(no));
+        assert!((1900..=2000).contains(&cache.len()) && room() <= 16 * 2000, "{}", room());
     }
 
     #[test]

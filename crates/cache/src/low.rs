@@ -15,7 +15,7 @@ const WHOLE: u64 = 1 << 40;
 /// The dearest vote is forgotten by one of so many parts with each vote: slowly, as where the share rests votes of the dear kind are as
 /// much rarer as they are dearer.
 const FORGET: u64 = 4096;
-/// Keys that left are remembered for one of so many values: the fewer, the nearer to what a byte more or less changes.
+/// Keys that made room are remembered for one of so many values: the fewer, the nearer to what a byte more or less changes.
 const REMEMBERED: usize = 8;
 /// And so many of a small shard.
 const REMEMBERED_MIN: usize = 8;
@@ -81,19 +81,19 @@ impl LowShare {
 
 /// Keys that made room lately, by their priority.
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct EvictedKeys {
     low: Ghosts,
     usual: Ghosts,
 }
 
-impl Left {
+impl EvictedKeys {
     /// Bytes for each slot of a shard.
     pub(crate) const BYTES: usize = 2 * Ghosts::BYTES / REMEMBERED;
 
-    pub(crate) fn with_room_for(slots: usize) -> Left {
-        let mut left = Left::default();
-        left.resize(slots);
-        left
+    pub(crate) fn with_room_for(slots: usize) -> EvictedKeys {
+        let mut evicted = EvictedKeys::default();
+        evicted.resize(slots);
+        evicted
     }
 
     pub(crate) fn resize(&mut self, slots: usize) {
@@ -113,7 +113,7 @@ impl Left {
         self.of(priority).add(hash);
     }
 
-    /// Whether a key of low priority left lately, in a shard of `len` values. If not, it leaves now.
+    /// Whether a key of low priority made room lately, in a shard of `len` values. If not, it does so now.
     pub(crate) fn has_low(&mut self, hash: u64, len: usize) -> bool {
         let is_known = self.low.has(hash, window(len));
         if !is_known {
@@ -122,7 +122,7 @@ impl Left {
         is_known
     }
 
-    /// Whether a key left lately; it is forgotten by that.
+    /// Whether a key made room lately; it is forgotten by that.
     pub(crate) fn take(&mut self, hash: u64, priority: Priority, len: usize) -> bool {
         self.of(priority).take(hash, window(len))
     }
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn keys_are_remembered_by_their_priority() {
-        let mut left = Left::with_room_for(64);
+        let mut evicted = EvictedKeys::with_room_for(64);
         let hash = |key: u64| (key + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-        left.add(hash(1), Priority::Low);
-        assert!(!left.take(hash(1), Priority::Usual, 40));
-        assert!(left.take(hash(1), Priority::Low, 40));
-        assert!(!left.take(hash(1), Priority::Low, 40), "once");
+        evicted.add(hash(1), Priority::Low);
+        assert!(!evicted.take(hash(1), Priority::Usual, 40));
+        assert!(evicted.take(hash(1), Priority::Low, 40));
+        assert!(!evicted.take(hash(1), Priority::Low, 40), "once");
     }
 }

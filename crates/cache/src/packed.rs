@@ -6,10 +6,15 @@
 //! value goes to the open page of the *probation* queue, and when the turn of a page comes, its values that were used are
 //! copied to the open page of the *main* queue. The others leave, and those of probation are remembered for a while.
 //!
-//! A value that is removed leaves its bytes in its page until the turn of that comes. So do the values of a group that is purged: each names
-//! its group by a number, and a group that has values again gets another one.
+//! A value that is removed leaves its bytes in its page until the turn of that comes; pages of the main queue that are dead for the most part
+//! have their turn first. A group that is purged costs little, whatever it has: each value names its group by a number, and a group that has
+//! values again gets another one. Once purged values take an eighth of all bytes they are counted as removed, and pages with no others go.
 //!
-//! What leads to a value takes 15 to 30 bytes, and up to twice that after much coming and going. Its key stands in the page, as a hash and the number of its group.
+//! The place of a value takes 15 to 30 bytes, and up to twice that after much coming and going. Its key stands in the page, as a hash and the
+//! number of its group.
+//!
+//! **I-CACHE-3** Of two keys with the same hash and group one at most has its value here, and a look-up of the other is given it: what reads a
+//! value has to tell by it whose it is ([`Packed::get`]).
 
 mod entry;
 mod shard;
@@ -96,34 +101,35 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
         }
     }
 
-    /// Bytes of pages, and of what leads to values.
+    /// Bytes of pages, and of the tables by which values are found.
     pub fn charged(&self) -> u64 {
         self.charged.load(Relaxed)
     }
 
-    /// What `read` makes of the value of `key`, if it is here. Counted, and used by that.
+    /// What `read` makes of the value of `key`, if it is here. It may be the value of another key of its group, with the same hash; then
+    /// `read` is to say `None`. Counted, and used by that unless it is `None`.
     #[inline]
-    pub fn get<T>(&self, key: K, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        self.shard(self.home(key)).get(key).map(read)
+    pub fn get<T>(&self, key: K, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        self.shard(self.home(key)).get(key, read)
     }
 
-    /// Takes in a value, given in pieces, unless it is here or `may` says no: that is asked under the lock under which
-    /// [`Self::remove`] looks for the key, so what `remove` does not find was not allowed yet. `None`: there is no page for it.
+    /// Takes in a value, given in pieces, unless it or that of a key with the same hash is here, or `may` says no: that is asked under the lock
+    /// under which [`Self::remove`] looks for the key, so what `remove` does not find was not allowed yet. `None`: there is no page for it.
     pub fn insert_if(&self, key: K, value: &[&[u8]], may: impl FnOnce() -> bool) -> Option<Insert> {
         if self.budget() < PAGE_COST {
             return Some(Insert::Refused);
         }
         let mut shard = self.shard(self.home(key));
-        let outcome = shard.insert_if(key, value, may, &self.memory)?;
-        if matches!(outcome, Insert::Kept | Insert::Returned) {
-            self.account(&mut shard);
-            drop(shard);
+        let outcome = shard.insert_if(key, value, may, &self.memory);
+        self.account(&mut shard);
+        drop(shard);
+        if matches!(outcome, Some(Insert::Kept | Insert::Returned)) {
             self.fit();
         }
-        Some(outcome)
+        outcome
     }
 
-    /// Drops the value of `key`; `false` if it is not here.
+    /// Drops the value of `key`, or that of a key with the same hash; `false` if neither is here.
     pub fn remove(&self, key: K) -> bool {
         let mut shard = self.shard(self.home(key));
         let is_here = shard.remove(key);
@@ -140,7 +146,7 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
         }
     }
 
-    /// Drops all values of `group`.
+    /// Drops all values of `group`. Pages with no others go back at once, or once an eighth of all bytes was purged.
     pub fn purge(&self, group: K::Group) -> Gone {
         (0..self.shards.len()).fold(Gone::default(), |all, no| {
             let mut shard = self.shard(no);
@@ -161,7 +167,7 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
     /// Takes a page from a shard that has more than `few`, with its values that were not used; `false` if it has none.
     fn make_room(&self, no: usize, few: usize) -> bool {
         let mut shard = self.shard(no);
-        let before = shard.live();
+        let before = shard.page_count();
         if before <= few {
             shard.shrink();
             self.account(&mut shard);
@@ -169,21 +175,23 @@ impl<K: Key, M: PageMemory> Packed<K, M> {
         }
         for turn in 1..=TURNS {
             let used = if turn < TURNS { UsedOnes::Stay } else { UsedOnes::Leave };
-            if !shard.evict(used, &self.memory) || shard.live() < before {
+            if !shard.evict(used, &self.memory) || shard.page_count() < before {
                 break;
             }
         }
         shard.shrink();
         self.account(&mut shard);
-        shard.live() < before
+        shard.page_count() < before
     }
 
     /// Charges what a shard has now.
     fn account(&self, shard: &mut PackedShard<K, M::Page>) {
-        let now = shard.live() as u64 * PAGE_COST + shard.leads() as u64;
-        // Wraps where it is less than before, and is right all the same.
-        self.charged.fetch_add(now.wrapping_sub(shard.charged), Relaxed);
-        shard.charged = now;
+        let now = shard.page_count() as u64 * PAGE_COST + shard.index_bytes() as u64;
+        if now != shard.charged {
+            // Wraps where it is less than before, and is right all the same.
+            self.charged.fetch_add(now.wrapping_sub(shard.charged), Relaxed);
+            shard.charged = now;
+        }
     }
 
     fn home(&self, key: K) -> usize {

@@ -4,6 +4,8 @@
 //! hit reads one line, or two. A value that goes lets those behind it move up; none is marked as deleted. All that only
 //! replacement needs lies apart, under a number that a value keeps as long as it is here.
 
+mod shrink;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
@@ -11,7 +13,7 @@ use std::sync::{Arc, Weak};
 use crate::chain::{Links, List};
 use crate::class::{Class, Stage};
 use crate::ghosts::Ghosts;
-use crate::low::{Left, LowShare, Priority, Vote};
+use crate::low::{EvictedKeys, LowShare, Priority, Vote};
 use crate::shelf::Shelf;
 use crate::{Asked, Gone, Key, Place, Victim};
 
@@ -33,8 +35,8 @@ pub(crate) struct Shard<K: Key, V> {
     low: Class,
     grouped: Links,
     groups: HashMap<K::Group, Group<V>>,
-    /// Keys that left of both priorities, once there was a value of low priority.
-    left: Option<Left>,
+    /// Keys of both priorities that made room lately, once there was a value of low priority.
+    evicted: Option<EvictedKeys>,
     /// Keys of values that only passed, once there was one.
     passed: Ghosts,
     pub asked: Asked,
@@ -83,6 +85,7 @@ struct Slot<K, V> {
     priority: Priority,
 }
 
+#[derive(Clone, Copy)]
 struct Member<K> {
     key: K,
     cost: u64,
@@ -105,8 +108,8 @@ impl<K: Key, V> Shard<K, V> {
         / 9
         + size_of::<Member<K>>()
         + 5 * size_of::<u32>()) as u64;
-    /// The same of keys that left, where there are values of low priority.
-    pub(crate) const LEFT_OVERHEAD: u64 = ((Left::BYTES + Ghosts::BYTES) * 16 / 9) as u64;
+    /// The same of keys that made room, where there are values of low priority.
+    pub(crate) const EVICTED_OVERHEAD: u64 = ((EvictedKeys::BYTES + Ghosts::BYTES) * 16 / 9) as u64;
 
     pub(crate) fn new() -> Self {
         Self {
@@ -119,7 +122,7 @@ impl<K: Key, V> Shard<K, V> {
             low: Class::new(),
             grouped: Links::default(),
             groups: HashMap::new(),
-            left: None,
+            evicted: None,
             passed: Ghosts::default(),
             asked: Asked::default(),
             low_hits: 0,
@@ -188,11 +191,11 @@ impl<K: Key, V> Shard<K, V> {
     pub(crate) fn lets_in(&mut self, hash: u64, share: &LowShare) -> bool {
         let has_room = self.low.bytes() < share.of(self.usual.bytes() + self.low.bytes());
         let len = self.len;
-        has_room || self.left.as_mut().is_none_or(|left| left.has_low(hash, len))
+        has_room || self.evicted.as_mut().is_none_or(|evicted| evicted.has_low(hash, len))
     }
 
-    /// Whether a value that only passes may come in although the cache is full: it passed not long ago. Else its key is remembered.
-    pub(crate) fn lets_in_passing(&mut self, hash: u64) -> bool {
+    /// Whether a value that only passes did so not long ago. Else its key is remembered.
+    pub(crate) fn has_passed(&mut self, hash: u64) -> bool {
         if self.passed.is_without_room() {
             self.passed.resize(self.slots.len());
         }
@@ -203,15 +206,16 @@ impl<K: Key, V> Shard<K, V> {
     pub(crate) fn insert(&mut self, new: Newcomer<K, V>) -> Came {
         let Newcomer { key, hash, value, cost, place, ns } = new;
         if 4 * (self.len + 1) > 3 * self.slots.len() {
-            self.grow();
+            self.resize((2 * self.slots.len()).max(SLOTS_MIN));
         }
         let priority = place.priority();
-        if priority == Priority::Low && self.left.is_none() {
-            self.left = Some(Left::with_room_for(self.slots.len()));
+        if priority == Priority::Low && self.evicted.is_none() {
+            self.evicted = Some(EvictedKeys::with_room_for(self.slots.len()));
             self.low.ghosts.resize(self.slots.len());
         }
         let len = self.len;
-        let came_back = self.left.as_mut().is_some_and(|left| left.take(hash, priority, len));
+        let evicted = self.evicted.as_mut();
+        let came_back = evicted.is_some_and(|evicted| evicted.take(hash, priority, len));
         let class = self.class(priority);
         let known = class.len();
         let returned = match place {
@@ -299,8 +303,8 @@ impl<K: Key, V> Shard<K, V> {
         self.members[number as usize].position = None;
     }
 
-    fn grow(&mut self) {
-        let len = (2 * self.slots.len()).max(SLOTS_MIN);
+    /// From now on there are `len` slots, and room for as many keys that left; those that it has are forgotten.
+    fn resize(&mut self, len: usize) {
         let old = std::mem::take(&mut self.slots);
         self.slots.resize_with(len, || None);
         for slot in old.into_iter().flatten() {
@@ -311,8 +315,8 @@ impl<K: Key, V> Shard<K, V> {
         if !self.passed.is_without_room() {
             self.passed.resize(len);
         }
-        if let Some(left) = &mut self.left {
-            left.resize(len);
+        if let Some(evicted) = &mut self.evicted {
+            evicted.resize(len);
             self.low.ghosts.resize(len);
         }
     }
@@ -380,7 +384,7 @@ impl<K: Key, V> Shard<K, V> {
                 if stage == Stage::Probation {
                     self.class(priority).ghosts.add(hash);
                 }
-                self.left.iter_mut().for_each(|left| left.add(hash, priority));
+                self.evicted.iter_mut().for_each(|evicted| evicted.add(hash, priority));
                 let (value, cost) = self.remove(at)?;
                 let place = match (priority, stage) {
                     (Priority::Usual, Stage::Probation) => Place::Probation,

@@ -1,4 +1,4 @@
-//! A value in its page, and what leads there.
+//! A value in its page, and its place in the table.
 
 use super::PageBytes;
 use crate::class::Stage;
@@ -10,7 +10,7 @@ pub(super) const HEAD_BYTES: usize = 14;
 pub(super) struct PackedPage<P> {
     pub bytes: P,
     pub stage: Stage,
-    /// Bytes of it that were written, and those of values that were not removed.
+    /// Bytes of it that were written, and those of them that are live.
     pub filled: usize,
     pub live: usize,
 }

@@ -1,6 +1,7 @@
 //! One shard: values by key, and the queues in which their pages wait to go.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
@@ -16,12 +17,17 @@ use crate::{Asked, Gone, Insert, Key};
 
 /// One of so many pages is on probation, about.
 const PROBATION: usize = 10;
-/// The main queue has its turn, too, when one of so many of its bytes is of values that were removed.
+/// The main queue has its turn, too, when one of so many of its bytes is dead.
 const DEAD: usize = 4;
+/// A page of which less than one of so many bytes is live goes before the others of the main queue.
+const THIN: usize = 2;
+/// Places of purged values are looked for when one of so many bytes is theirs: so a look at all places is paid for by the bytes that are
+/// found dead.
+const PURGED: usize = 8;
 /// A table with so many times the room that it needs is made smaller.
 const SPARSE: usize = 4;
 /// Keys that are remembered at least.
-const LEFT_MIN: usize = 64;
+const GHOSTS_MIN: usize = 64;
 
 type FoldedMap<K, V> = HashMap<K, V, BuildHasherDefault<Folded>>;
 
@@ -37,7 +43,7 @@ struct MovingValue {
     bytes: Range<usize>,
 }
 
-/// Pages in the order in which they came.
+/// Pages in the order in which they came, but for thin ones.
 struct PageQueue {
     pages: List,
     len: usize,
@@ -70,8 +76,8 @@ pub(super) struct PackedShard<K: Key, P> {
     numbers: FoldedMap<u32, PackedGroup<K::Group>>,
     next_group: u32,
     /// Keys that left probation, and how many there is room for.
-    left: Ghosts,
-    left_room: usize,
+    ghosts: Ghosts,
+    ghost_room: usize,
     /// By number.
     pages: Vec<Option<PackedPage<P>>>,
     vacant: Vec<u32>,
@@ -80,10 +86,17 @@ pub(super) struct PackedShard<K: Key, P> {
     /// A page that was emptied just now.
     spare: Option<P>,
     pub asked: Asked,
-    /// Bytes of main pages whose values were removed.
+    /// Bytes of values that are live: those that were neither removed nor found to be purged.
+    live: usize,
+    /// Of these, bytes of values whose group was purged. They have places until [`Self::sweep`].
+    purged: usize,
+    /// Bytes of main pages that are not live any more.
     dead: usize,
     /// What of the charge is this shard's.
     pub charged: u64,
+    /// Places that were looked at for purged values.
+    #[cfg(test)]
+    pub swept: usize,
 }
 
 /// What becomes of a page that was emptied.
@@ -109,21 +122,25 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
             groups: FoldedMap::default(),
             numbers: FoldedMap::default(),
             next_group: 0,
-            left: Ghosts::default(),
-            left_room: 0,
+            ghosts: Ghosts::default(),
+            ghost_room: 0,
             pages: Vec::new(),
             vacant: Vec::new(),
             queued: Links::default(),
             queues: PageQueues { probation: PageQueue::EMPTY, main: PageQueue::EMPTY },
             spare: None,
             asked: Asked::default(),
+            live: 0,
+            purged: 0,
             dead: 0,
             charged: 0,
+            #[cfg(test)]
+            swept: 0,
         }
     }
 
     /// Pages here.
-    pub fn live(&self) -> usize {
+    pub fn page_count(&self) -> usize {
         self.queues.probation.len + self.queues.main.len
     }
 
@@ -132,23 +149,33 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         Some(PackedName { hash: key.hash(), group })
     }
 
-    fn find(&mut self, key: K) -> Option<&mut PackedPlace> {
-        let name = self.name(key)?;
-        let PackedShard { places, pages, .. } = self;
-        places.find_mut(spread(name.short_hash()), |place| place.is_of(name, pages))
+    fn has(&self, key: K) -> bool {
+        let is_here = |name: PackedName| {
+            let is_it = |place: &PackedPlace| place.is_of(name, &self.pages);
+            self.places.find(spread(name.short_hash()), is_it).is_some()
+        };
+        self.name(key).is_some_and(is_here)
     }
 
-    pub fn get(&mut self, key: K) -> Option<&[u8]> {
-        let Some(place) = self.find(key) else {
-            self.asked.misses += 1;
-            return None;
-        };
+    /// What `read` makes of a value. It is found, and used, if that is something.
+    pub fn get<T>(&mut self, key: K, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let found = self.find(key, read);
+        match found {
+            Some(_) => self.asked.hits += 1,
+            None => self.asked.misses += 1,
+        }
+        found
+    }
+
+    fn find<T>(&mut self, key: K, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let name = self.name(key)?;
+        let PackedShard { places, pages, .. } = self;
+        let is_it = |place: &PackedPlace| place.is_of(name, pages);
+        let place = places.find_mut(spread(name.short_hash()), is_it)?;
+        let (page, at) = (pages[place.page as usize].as_ref()?, usize::from(place.at));
+        let found = read(page.bytes.read(at + HEAD_BYTES, page.head(at)?.len.into()))?;
         place.is_used = true;
-        let (page, at) = (place.page, usize::from(place.at));
-        self.asked.hits += 1;
-        let page = self.pages[page as usize].as_ref()?;
-        let head = page.head(at)?;
-        Some(page.bytes.read(at + HEAD_BYTES, usize::from(head.len)))
+        Some(found)
     }
 
     /// Takes in a value, unless it is here or `may` says no; `None`: there is no page for it.
@@ -163,21 +190,22 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         if HEAD_BYTES + len > PAGE_BYTES {
             return Some(Insert::Refused);
         }
-        if self.find(key).is_some() {
+        if self.has(key) {
             return Some(Insert::Present);
         }
         if !may() {
             return Some(Insert::Refused);
         }
         let hash = key.hash();
-        let returned = self.left.take(hash, self.places.len());
+        let returned = self.ghosts.take(hash, self.places.len());
         let stage = if returned { Stage::Main } else { Stage::Probation };
         let name = PackedName { hash, group: self.number_of(key.group()) };
         let head = PackedHead { name, len: len as u16 };
         if !self.append(stage, head, value, memory) {
+            self.forget_empty(name.group);
             if returned {
                 // The caller may try again once there are pages.
-                self.left.add(hash);
+                self.ghosts.add(hash);
             }
             return None;
         }
@@ -185,9 +213,9 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         Some(if returned { Insert::Returned } else { Insert::Kept })
     }
 
-    /// Bytes of what leads to values, and to keys that left.
-    pub fn leads(&self) -> usize {
-        self.places.allocation_size() + self.left_room * Ghosts::BYTES
+    /// Bytes of the table of places, and of the keys that left.
+    pub fn index_bytes(&self) -> usize {
+        self.places.allocation_size() + self.ghost_room * Ghosts::BYTES
     }
 
     /// Empties the pages that `is_meant` says.
@@ -229,14 +257,19 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
 
     /// A value has gone.
     fn count_out(&mut self, head: PackedHead) {
-        let Some(PackedGroup { group, has }) = self.numbers.get_mut(&head.name.group) else {
-            return;
-        };
-        has.values -= 1;
-        has.bytes -= u64::from(head.len);
-        if has.values == 0 {
-            self.groups.remove(group);
-            self.numbers.remove(&head.name.group);
+        if let Some(group) = self.numbers.get_mut(&head.name.group) {
+            group.has.values -= 1;
+            group.has.bytes -= u64::from(head.len);
+            self.forget_empty(head.name.group);
+        }
+    }
+
+    /// A group that has no values goes.
+    fn forget_empty(&mut self, number: u32) {
+        if let Entry::Occupied(group) = self.numbers.entry(number)
+            && group.get().has.values == 0
+        {
+            self.groups.remove(&group.remove().group);
         }
     }
 
@@ -282,20 +315,31 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
             page.filled += piece.len();
         }
         page.live += size;
+        self.live += size;
         let hash = head.name.short_hash();
         let place = PackedPlace { hash, page: no, at: at as u16, is_used: false };
         self.places.insert_unique(spread(hash), place, |place| spread(place.hash));
-        if self.places.len() > self.left_room {
-            self.left_room = self.places.len().next_power_of_two().max(LEFT_MIN);
-            self.left.resize(self.left_room);
+        if self.places.len() > self.ghost_room {
+            self.make_ghosts();
         }
         true
     }
 
+    /// Room for as many keys that left as there are values. It forgets those that it has.
+    fn make_ghosts(&mut self) {
+        self.ghost_room = self.places.len().next_power_of_two().max(GHOSTS_MIN);
+        self.ghosts.resize(self.ghost_room);
+    }
+
     /// Empties the page whose turn it is; `false` if there is none.
     pub fn evict(&mut self, used: UsedOnes, memory: &impl PageMemory<Page = P>) -> bool {
+        let before = self.page_count();
+        self.sweep();
+        if self.page_count() < before {
+            return true;
+        }
         let PageQueues { probation, main } = &self.queues;
-        let is_long = probation.len * PROBATION >= self.live();
+        let is_long = probation.len * PROBATION >= self.page_count();
         let is_dead = self.dead * DEAD >= main.len * PAGE_BYTES && self.dead > 0;
         // The open page of probation has the newest values: it is the last to go.
         let has_full = probation.len > usize::from(probation.open.is_some());
@@ -324,6 +368,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
                 let (place, _) = entry.remove();
                 if !self.numbers.contains_key(&head.name.group) {
                     // Its group was purged.
+                    self.purged -= head.size();
                 } else if place.is_used && used == UsedOnes::Stay {
                     let value = page.bytes.read(at + HEAD_BYTES, usize::from(head.len));
                     moving
@@ -332,7 +377,7 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
                 } else {
                     self.count_out(head);
                     if page.stage == Stage::Probation {
-                        self.left.add(head.name.hash);
+                        self.ghosts.add(head.name.hash);
                     }
                 }
             }
@@ -356,59 +401,133 @@ impl<K: Key, P: PageBytes> PackedShard<K, P> {
         queue.len -= 1;
         queue.open = queue.open.filter(|open| *open != no);
         self.vacant.push(no);
+        self.live -= page.live;
         if page.stage == Stage::Main {
             self.dead -= page.filled - page.live;
         }
         Some(page)
     }
 
-    /// Drops a value; `false` if it is not here. A page goes with its last one.
+    /// So many bytes of a page are not live any more. A page goes with its last ones; a thin one is the next to go.
+    fn count_dead(&mut self, no: u32, bytes: usize) {
+        let Some(page) = &mut self.pages[no as usize] else { return };
+        let was_thin = page.live * THIN < page.filled;
+        page.live -= bytes;
+        self.live -= bytes;
+        let is_thin = page.live * THIN < page.filled;
+        if page.stage == Stage::Main {
+            self.dead += bytes;
+            let queue = &mut self.queues.main;
+            if is_thin && !was_thin && queue.open != Some(no) {
+                self.queued.remove(&mut queue.pages, no);
+                self.queued.push_first(&mut queue.pages, no);
+            }
+        }
+        if page.live == 0 {
+            self.take(no);
+        }
+    }
+
+    /// Drops a value; `false` if it is not here.
     pub fn remove(&mut self, key: K) -> bool {
         let Some(name) = self.name(key) else { return false };
         let PackedShard { places, pages, .. } = self;
         let is_it = |place: &PackedPlace| place.is_of(name, pages);
         let Ok(entry) = places.find_entry(spread(name.short_hash()), is_it) else { return false };
         let (PackedPlace { page: no, at, .. }, _) = entry.remove();
-        let Some(page) = &mut self.pages[no as usize] else { return false };
-        let Some(head) = page.head(usize::from(at)) else { return false };
-        page.live -= head.size();
-        if page.stage == Stage::Main {
-            self.dead += head.size();
-        }
-        if page.live == 0 {
-            self.take(no);
-        }
+        let head = self.pages[no as usize].as_ref().and_then(|page| page.head(at.into()));
+        let Some(head) = head else { return false };
+        self.count_dead(no, head.size());
         self.count_out(head);
+        self.sweep();
         true
     }
 
-    /// Drops the values of a group: none of them names the number that it gets next. Their bytes go in their turn, or with the last group.
+    /// Drops the values of a group: none of them names the number that it gets next.
     pub fn purge(&mut self, group: K::Group) -> Gone {
         let number = self.groups.remove(&group);
         let gone = number.and_then(|number| self.numbers.remove(&number));
+        let gone = gone.map_or(Gone::default(), |gone| gone.has);
+        self.purged += gone.bytes as usize + gone.values as usize * HEAD_BYTES;
         if self.groups.is_empty() {
             self.clear();
         }
-        gone.map_or(Gone::default(), |gone| gone.has)
+        self.sweep();
+        gone
+    }
+
+    /// Takes places away that lead to purged values, if there are many.
+    fn sweep(&mut self) {
+        if self.purged == 0 || self.purged * PURGED < self.live {
+            return;
+        }
+        let PackedShard { places, pages, numbers, .. } = self;
+        #[cfg(test)]
+        (self.swept += places.len());
+        let mut dead_of = vec![0; pages.len()];
+        places.retain(|place| {
+            let no = place.page as usize;
+            let head = pages[no].as_ref().and_then(|page| page.head(place.at.into()));
+            let purged = head.filter(|head| !numbers.contains_key(&head.name.group));
+            dead_of[no] += purged.map_or(0, PackedHead::size);
+            purged.is_none()
+        });
+        self.purged = 0;
+        let dead_of = dead_of.into_iter().enumerate().filter(|(_, dead)| *dead > 0);
+        dead_of.for_each(|(no, dead)| self.count_dead(no as u32, dead));
+        self.shrink();
     }
 
     /// Drops all.
     fn clear(&mut self) {
         let (asked, charged) = (self.asked, self.charged);
-        *self = PackedShard { asked, charged, ..PackedShard::new() };
+        *self = PackedShard {
+            asked,
+            charged,
+            #[cfg(test)]
+            swept: self.swept,
+            ..PackedShard::new()
+        };
     }
 
-    /// Gives back what leads to values that have gone. It costs as much as there is here, and what was remembered is forgotten.
+    /// Gives back the room in tables that values which have gone had. It costs as much as there is here, and what was remembered is
+    /// forgotten.
     pub fn shrink(&mut self) {
         let len = self.places.len();
-        if self.places.capacity().max(self.left_room) <= SPARSE * len.max(LEFT_MIN) && len > 0 {
-            return;
+        if self.places.capacity().max(self.ghost_room) > SPARSE * len.max(GHOSTS_MIN) || len == 0 {
+            self.places.shrink_to(len, |place| spread(place.hash));
+            (self.ghosts, self.ghost_room) = (Ghosts::default(), 0);
+            if len > 0 {
+                self.make_ghosts();
+            }
         }
-        self.places.shrink_to(len, |place| spread(place.hash));
-        self.left_room = if len > 0 { len.next_power_of_two().max(LEFT_MIN) } else { 0 };
-        self.left = Ghosts::default();
-        if len > 0 {
-            self.left.resize(self.left_room);
+        if self.pages.len() > SPARSE * self.page_count() {
+            self.renumber_pages();
         }
     }
+
+    /// Pages get numbers from 0 on, in their order.
+    fn renumber_pages(&mut self) {
+        let mut new_numbers = vec![0; self.pages.len()];
+        let (mut pages, mut queued) = (Vec::new(), Links::default());
+        for stage in [Stage::Probation, Stage::Main] {
+            let queue = self.queues.of(stage);
+            let mut old = std::mem::replace(&mut queue.pages, List::EMPTY).first();
+            while let Some(no) = old {
+                let new = pages.len() as u32;
+                new_numbers[no as usize] = new;
+                pages.push(self.pages[no as usize].take());
+                queued.push(&mut queue.pages, new);
+                old = self.queued.behind(no);
+            }
+            queue.open = queue.open.map(|open| new_numbers[open as usize]);
+        }
+        for place in &mut self.places {
+            place.page = new_numbers[place.page as usize];
+        }
+        (self.pages, self.queued, self.vacant) = (pages, queued, Vec::new());
+    }
 }
+
+#[cfg(test)]
+mod audit;

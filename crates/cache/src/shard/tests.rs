@@ -97,6 +97,53 @@ fn what_is_held_is_passed_over() {
 }
 
 #[test]
+fn what_is_left_of_many_goes_on_as_before_with_less_bookkeeping() {
+    let key = |no| Numbered { group: no % 7, no };
+    let shelves: Vec<_> = (0..2).map(|_| Arc::new(Shelf::new(20_000))).collect();
+    // The same values twice: of both priorities, some used, some on a shelf.
+    let [mut shrunk, mut other] = [0, 1].map(|which: usize| {
+        let mut shard = Shard::new();
+        for no in 0..20_000 {
+            let place = [Place::Probation, Place::Main, Place::Low][no as usize % 3];
+            insert(&mut shard, key(no), place);
+            if no % 5 == 0 {
+                use_it(&mut shard, key(no));
+            }
+            if no % 7 == 3 {
+                let hash = key(no).hash();
+                shard.shelve(key(no), hash, &shelves[which], no as usize);
+            }
+        }
+        shrink(&mut shard, 1000);
+        shard
+    });
+    let (slots, _) = shrunk.room();
+    shrunk.shrink();
+    assert_eq!(other.room().0, slots);
+    assert!(shrunk.room().0 <= 4096 && shrunk.room().1 == 1000, "{:?}", shrunk.room());
+    assert_eq!((shrunk.len(), shrunk.low_bytes()), (1000, other.low_bytes()));
+    assert!((0..20_000).all(|no| has(&shrunk, key(no)) == has(&other, key(no))));
+    assert_eq!(shrunk.purge(5), other.purge(5));
+    let stands = |shelf: &Arc<Shelf<u32>>| {
+        (0..20_000).filter(|at| shelf.get(*at).is_some()).collect::<Vec<_>>()
+    };
+    let standing = stands(&shelves[0]);
+    assert!(!standing.is_empty() && standing == stands(&shelves[1]));
+    // The next ones to go are the same, down to the last.
+    for _ in 0..shrunk.len() {
+        let gone = [&mut shrunk, &mut other].map(|shard| {
+            let evicted = shard.evict(&LowShare::default()).expect("not held");
+            (evicted.victim.key, evicted.victim.place)
+        });
+        assert_eq!(gone[0], gone[1]);
+    }
+    shrunk.shrink();
+    assert_eq!((shrunk.len(), shrunk.room()), (0, (SLOTS_MIN, 0)));
+    insert(&mut shrunk, key(1), Place::Low);
+    assert!(has(&shrunk, key(1)) && stands(&shelves[0]).is_empty());
+}
+
+#[test]
 fn a_purge_looks_at_its_own_group_only() {
     let mut shard = Shard::new();
     let key = |group, no| Numbered { group, no };

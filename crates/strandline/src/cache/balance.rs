@@ -1,11 +1,16 @@
 //! How blocks and records divide the budget of a block cache.
 //!
 //! By trying, as Caffeine finds the size of its window (Einziger et al., Adaptive Software Cache Management, Middleware 2018): records
-//! get a step more, or less, and when what is new has been filled it is counted how many look-ups read a file. If fewer do than before, the next
-//! step goes on in this direction, else back. So the cache stays where neither direction is better.
+//! get a step more, or less, and when what is new has been filled it is counted how many blocks are read from files for each look-up. If fewer
+//! are than before, the next step goes on in this direction, else back. So the cache stays where neither direction is better.
+//!
+//! A look-up is a get that comes to the tables, whether a record answers it or several blocks do, or a scan's of one block. Were it every look-up
+//! of a block, the same reads would be the smaller part the more blocks stand for a get, which more records make fewer.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+
+use cache::Asked;
 
 use super::BlockCache;
 
@@ -23,11 +28,11 @@ const RECORDS_MAX: u64 = 7;
 /// Blocks that are read from one turn to the next: one for so many bytes of a move, but no fewer than that.
 const BYTES_FOR_READ: u64 = 1024;
 const READS_MIN: u64 = 250;
-/// Turns behind the last move until look-ups are counted: so many, and more until records have filled what they got, but not for ever.
+/// Turns behind the last move until counting begins: so many, and more until records have filled what they got, but not for ever.
 const SETTLING: (u32, u32) = (4, 64);
 /// Turns while they are counted.
 const COUNTING: u32 = 32;
-/// A step is good if no more than this part of what was read before is read: counts are not exact.
+/// A step is good if no more than this part of what was read for a look-up before is read: counts are not exact.
 const GOOD: f64 = 63.0 / 64.0;
 /// Counts until another step is tried, at most.
 const CALM_MAX: u32 = 32;
@@ -39,6 +44,8 @@ const CHANGE: f64 = 8.0;
 pub(super) struct Balance {
     /// Blocks that were read.
     reads: AtomicU64,
+    /// Look-ups for which no record was asked.
+    others: AtomicU64,
     climb: Mutex<Climb>,
 }
 
@@ -63,11 +70,11 @@ struct Climb {
     calm: u32,
 }
 
-/// What records had, and the part of look-ups that read a file then.
+/// What records had, and how many blocks were read for a look-up then.
 #[derive(Clone, Copy)]
 struct Tried {
     records: u64,
-    part: f64,
+    reads: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,9 +87,8 @@ enum Towards {
 /// Look-ups so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LookUps {
-    /// Those that found a record or a block.
-    pub found: u64,
-    /// Those that read a file.
+    pub asked: u64,
+    /// Blocks that were read from files for them.
     pub read: u64,
 }
 
@@ -146,10 +152,10 @@ impl Towards {
 }
 
 impl LookUps {
-    /// The part of those since `begun` that read a file.
-    fn part_since(self, begun: LookUps) -> f64 {
-        let (found, read) = (self.found - begun.found, self.read - begun.read);
-        read as f64 / (found + read).max(1) as f64
+    /// Blocks that were read for each since `begun`; none, where there was no look-up.
+    fn reads_since(self, begun: LookUps) -> Option<f64> {
+        let (asked, read) = (self.asked - begun.asked, self.read - begun.read);
+        (asked > 0).then(|| read as f64 / asked as f64)
     }
 }
 
@@ -173,7 +179,9 @@ impl Climb {
         match self.begun {
             Some(begun) if self.turns >= COUNTING => {
                 (self.turns, self.begun) = (0, Some(so_far));
-                self.note(division, so_far.part_since(begun));
+                if let Some(reads) = so_far.reads_since(begun) {
+                    self.note(division, reads);
+                }
             }
             None if self.turns >= if division.is_filled { least } else { most } => {
                 (self.turns, self.begun) = (0, Some(so_far));
@@ -184,13 +192,13 @@ impl Climb {
     }
 
     /// The count at this place has ended.
-    fn note(&mut self, division: Division, part: f64) {
+    fn note(&mut self, division: Division, reads: f64) {
         let records = division.records;
         match self.best {
             Some(best) if self.rests > 0 => {
-                let is_as_before = (part - best.part).abs() <= best.part / CHANGE;
-                let part = if is_as_before { (3.0 * best.part + part) / 4.0 } else { part };
-                self.best = Some(Tried { records, part });
+                let is_as_before = (reads - best.reads).abs() <= best.reads / CHANGE;
+                let reads = if is_as_before { (3.0 * best.reads + reads) / 4.0 } else { reads };
+                self.best = Some(Tried { records, reads });
                 self.rests -= 1;
                 if !is_as_before {
                     (self.rests, self.calm) = (0, 0);
@@ -199,12 +207,12 @@ impl Climb {
                     self.step(division);
                 }
             }
-            Some(best) if part > best.part * GOOD => {
+            Some(best) if reads > best.reads * GOOD => {
                 self.target = best.records;
                 self.rest();
             }
             _ => {
-                self.best = Some(Tried { records, part });
+                self.best = Some(Tried { records, reads });
                 self.calm = 0;
                 self.good += 1;
                 self.step(division);
@@ -236,9 +244,15 @@ impl Balance {
         (self.reads.fetch_add(1, Relaxed) + 1).is_multiple_of(every)
     }
 
-    /// A turn: what records get now, if `found` look-ups found something so far.
-    pub(super) fn turn(&self, division: Division, found: u64) -> u64 {
-        let so_far = LookUps { found, read: self.reads.load(Relaxed) };
+    /// A look-up for which no record is asked.
+    pub(super) fn note_other(&self) {
+        self.others.fetch_add(1, Relaxed);
+    }
+
+    /// A turn: what records get now, if so many look-ups asked for a record so far.
+    pub(super) fn turn(&self, division: Division, asked_records: u64) -> u64 {
+        let asked = asked_records + self.others.load(Relaxed);
+        let so_far = LookUps { asked, read: self.reads.load(Relaxed) };
         self.climb.lock().unwrap_or_else(PoisonError::into_inner).turn(division, so_far)
     }
 }
@@ -285,13 +299,20 @@ impl BlockCache {
         }
     }
 
+    /// A scan looks a block up, or a get a key of which no record is cached.
+    pub(super) fn note_other(&self) {
+        if self.records.are_some() {
+            self.balance.note_other();
+        }
+    }
+
     /// A block was read from a file that no other is much faster than.
     pub(super) fn note_read(&self) {
         if self.balance.note_read(self.budget()) && self.records.are_some() {
             self.divide(|division| {
                 // Here turns come one after the other: the counts of none are older than those of the one before.
-                let found = self.blocks.asked().hits + self.records.cached.asked().hits;
-                self.balance.turn(division, found)
+                let Asked { hits, misses } = self.records.cached.asked();
+                self.balance.turn(division, hits + misses)
             });
             // What leads to records is on the heap, and grows with them.
             self.fit_memory();
@@ -305,15 +326,15 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    /// Has so many turns with a cache. By what records have, `reads` tells the part of look-ups that read a file. What they have at the end of
-    /// each.
+    /// Has so many turns with a cache. By what records have, `reads` tells how many blocks are read for a look-up. What they have at the end
+    /// of each.
     fn climb(records: u64, held: u64, turns: u32, reads: impl Fn(u64) -> f64) -> Vec<u64> {
         let (mut climb, mut division) =
             (Climb::default(), Division { budget: 16 * MB, held, records, is_filled: true });
         let mut so_far = LookUps::default();
         let turn = |_| {
             so_far.read += 250;
-            so_far.found += (250.0 / reads(division.records)) as u64 - 250;
+            so_far.asked += (250.0 / reads(division.records)) as u64;
             let next = climb.turn(division, so_far);
             assert!(next.abs_diff(division.records) <= MB / 4, "a move at a time");
             division.records = next;
@@ -346,6 +367,55 @@ mod tests {
             if phase.get() < 1200 { 0.9 - part } else { part + 0.05 }
         });
         assert!(had[1190] >= 12 * MB && had[2399] <= 2 * MB, "{} and {}", had[1190], had[2399]);
+    }
+
+    /// Turns of a climb at a place that does not change until it wants another one, records filling what they have after `filled` of them.
+    fn turns_until_a_step(filled: u32) -> u32 {
+        let (mut climb, mut so_far) = (Climb::default(), LookUps::default());
+        let division =
+            |turn| Division { budget: 16 * MB, held: 0, records: 4 * MB, is_filled: turn > filled };
+        let is_step = |turn: &u32| {
+            // While records fill, more and more are found.
+            (so_far.asked, so_far.read) = (so_far.asked + u64::from(*turn), so_far.read + 250);
+            climb.turn(division(*turn), so_far) != 4 * MB
+        };
+        (1..=1000).find(is_step).expect("a step")
+    }
+
+    #[test]
+    fn counting_waits_until_records_have_filled_what_they_got_but_not_for_ever() {
+        let (least, most) = SETTLING;
+        assert_eq!(turns_until_a_step(0), least + COUNTING);
+        assert_eq!(turns_until_a_step(20), 21 + COUNTING);
+        assert_eq!(turns_until_a_step(most), most + COUNTING);
+        assert_eq!(turns_until_a_step(1000), most + COUNTING);
+    }
+
+    #[test]
+    fn what_fills_slowly_is_judged_by_what_it_reads_once_it_is_full() {
+        // The more records have the better, but it takes thirty turns until a step's part is filled; until then nothing has become better.
+        let (mut climb, mut so_far) = (Climb::default(), LookUps::default());
+        let (mut records, mut filled) = (MB, MB);
+        for _ in 0..1600 {
+            filled = records.min(filled + MB / 16);
+            let part = 0.9 - filled as f64 / (20 * MB) as f64;
+            so_far.read += 250;
+            so_far.asked += (250.0 / part) as u64;
+            let is_filled = filled >= records / 16 * 15;
+            records = climb.turn(Division { budget: 16 * MB, held: 0, records, is_filled }, so_far);
+            filled = filled.min(records);
+        }
+        assert!(records >= 12 * MB, "{records}");
+    }
+
+    #[test]
+    fn where_nothing_is_looked_up_nothing_is_tried() {
+        let (mut climb, mut so_far) = (Climb::default(), LookUps { asked: 7, read: 0 });
+        let division = Division { budget: 16 * MB, held: 0, records: 4 * MB, is_filled: true };
+        for _ in 0..1000 {
+            so_far.read += 250;
+            assert_eq!(climb.turn(division, so_far), 4 * MB);
+        }
     }
 
     #[test]

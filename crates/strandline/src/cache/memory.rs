@@ -33,6 +33,8 @@ const SYSTEM_PAGE: u64 = 4096;
 const SHORT: u64 = 4;
 /// What takes more than this part of a part is on the heap: it would find no room among shorter ones.
 const LONG: u64 = 8;
+/// It has not been short of room since it grew.
+const NOT_SHORT: u64 = u64::MAX;
 
 /// The memory.
 pub(crate) struct BlockMemory {
@@ -41,6 +43,8 @@ pub(crate) struct BlockMemory {
     /// Parts that were closed, as far as something is in them: a thread may have taken a piece just before. Its lock is held by the
     /// thread that changes `parts`.
     closed: Mutex<Vec<Weak<MemoryPart>>>,
+    /// Bytes that were free when something found no place in it, and it could not grow: they are scattered. Or [`NOT_SHORT`].
+    scattered: AtomicU64,
 }
 
 enum MemoryKind {
@@ -126,6 +130,7 @@ impl BlockMemory {
             kind: MemoryKind::Dram(AtomicU64::new(0)),
             parts: ArcSwap::default(),
             closed: Mutex::default(),
+            scattered: AtomicU64::new(NOT_SHORT),
         };
         memory.set_budget(budget);
         memory
@@ -142,6 +147,7 @@ impl BlockMemory {
             kind: MemoryKind::Volatile(place.dir.clone()),
             parts: ArcSwap::from_pointee(vec![part]),
             closed: Mutex::default(),
+            scattered: AtomicU64::new(NOT_SHORT),
         })
     }
 
@@ -184,6 +190,22 @@ impl BlockMemory {
     /// Bytes of it that are taken.
     pub fn taken(&self) -> u64 {
         self.parts.load().iter().map(|part| part.taken()).sum()
+    }
+
+    /// Bytes that nothing is in.
+    fn free(&self) -> u64 {
+        self.parts.load().iter().map(|part| part.all_free.load(Relaxed) * UNIT).sum()
+    }
+
+    /// Something has found no place in it, and it cannot grow.
+    pub fn note_short(&self) {
+        self.scattered.store(self.free(), Relaxed);
+    }
+
+    /// Whether it could not grow when it was short of room, and less than `bytes` have become free since.
+    pub fn is_short(&self, bytes: u64) -> bool {
+        let scattered = self.scattered.load(Relaxed);
+        scattered != NOT_SHORT && self.free() < scattered.saturating_add(bytes)
     }
 
     /// Bytes that a block of `len` bytes takes there.
@@ -256,6 +278,7 @@ impl BlockMemory {
         let Ok(part) = Region::anonymous(len).and_then(MemoryPart::new) else { return false };
         let more = parts.iter().cloned().chain(Some(Arc::new(part)));
         self.parts.store(Arc::new(more.collect()));
+        self.scattered.store(NOT_SHORT, Relaxed);
         true
     }
 

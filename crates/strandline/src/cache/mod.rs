@@ -295,17 +295,26 @@ impl BlockCache {
         }
     }
 
-    /// Whether a block that a long scan reads is to be taken in.
+    /// Whether a block that a long scan reads is to be taken in: there is room, or such a scan read it not long ago.
     fn lets_in_passing(&self, key: BlockKey) -> bool {
-        self.blocks.lets_in_passing(key)
+        !self.is_nearly_full() || self.blocks.has_passed(key)
     }
 
-    /// Whether little of it is free.
+    /// Whether blocks make room for others because its memory has none: no more is free there than was made for some.
+    fn is_short_of_memory(&self) -> bool {
+        self.memory.is_short(self.budget() / ROOM_PARTS * 2)
+    }
+
+    /// Whether less than a sixteenth of it is free. What is free in its memory counts only beyond what is scattered there.
     fn is_nearly_full(&self) -> bool {
-        self.blocks.is_nearly_full()
+        self.blocks.is_nearly_full() || self.memory.is_short(self.budget() / 16)
     }
 
     fn keep_at(&self, key: BlockKey, place: Place, block: Block, ns: u64) -> (Arc<Block>, Insert) {
+        // Where its bytes are all taken, the cache asks itself.
+        if place == Place::Low && self.is_short_of_memory() && !self.blocks.lets_in_low(key) {
+            return (Arc::new(block), Insert::Passed);
+        }
         let len = block.bytes().len();
         let (block, elsewhere) = match self.place_for(len) {
             Some(free) => (free.fill(block), BlockMemory::cost(len)),
@@ -344,6 +353,7 @@ impl BlockCache {
     /// Makes a place for `len` bytes, as far as it can.
     fn make_place(&self, len: usize) {
         if !self.grow_memory() {
+            self.memory.note_short();
             let cost = BlockMemory::cost(len);
             self.blocks.make_room((ROOM_MADE * cost).min(self.budget() / ROOM_PARTS).max(cost));
         }

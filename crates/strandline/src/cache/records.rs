@@ -50,7 +50,7 @@ impl RecordName<'_> {
     }
 }
 
-/// Two keys may have one hash: the one that comes first stays.
+/// Two keys may have one hash: the record of the one that comes first stays, and names its key (I-CACHE-3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordKey {
     user: CacheUser,
@@ -120,14 +120,12 @@ impl CachedRecords {
     /// The version of a key, if it is here and its number is not above `snapshot` (I-RECORD-1).
     #[inline]
     pub(super) fn find(&self, name: RecordName<'_>, snapshot: Seq) -> Option<CachedRecord> {
-        self.cached
-            .get(name.key(), |bytes| {
-                let record = PackedRecord::of(bytes)?;
-                let sees = record.seq <= snapshot || planted::is(Bug::RecordOfAnyNumber);
-                let is_it = sees && record.key == name.key;
-                is_it.then(|| CachedRecord::of(record.seq, record.value))
-            })
-            .flatten()
+        self.cached.get(name.key(), |bytes| {
+            let record = PackedRecord::of(bytes)?;
+            let sees = record.seq <= snapshot || planted::is(Bug::RecordOfAnyNumber);
+            let is_it = record.key == name.key || planted::is(Bug::RecordOfAnyKey);
+            (sees && is_it).then(|| CachedRecord::of(record.seq, record.value))
+        })
     }
 
     /// Whether records such as this one come here at all (I-RECORD-5).
@@ -198,12 +196,22 @@ impl BlockCache {
         self.blocks.evictions() > 0 || planted::ARE_POSSIBLE
     }
 
-    fn offer_record(&self, name: RecordName<'_>, hit: &Hit, may: impl Fn() -> bool) {
+    fn offer_record(
+        &self,
+        name: RecordName<'_>,
+        hit: &Hit,
+        may: impl Fn() -> bool,
+        takes_records: &AtomicBool,
+    ) {
         if self.records.cached.budget() == 0 {
             if self.division().records_max() == 0 {
                 return;
             }
-            self.divide(|division| division.records.max(Division::records_min(division.budget)));
+            // A store that takes none any more said so before it gave blocks all of the budget.
+            self.divide(|division| match takes_records.load(Ordering::Relaxed) {
+                true => division.records.max(Division::records_min(division.budget)),
+                false => division.records,
+            });
         }
         self.records.insert(name, hit, may, || self.make_place(PAGE_BYTES));
     }
@@ -222,10 +230,20 @@ impl StoreCache {
         key: &[u8],
         snapshot: Seq,
     ) -> Option<CachedRecord> {
-        if !self.takes_records.load(Ordering::Relaxed) || !self.has_records() {
+        if !self.has_records() {
+            return None;
+        }
+        if !self.takes_records.load(Ordering::Relaxed) {
+            self.cache.note_other();
             return None;
         }
         self.cache.records.find(self.name(keyspace, key), snapshot)
+    }
+
+    /// A scan looks a block up, or a get a key of which no record is cached: that counts where blocks and records divide the cache.
+    #[inline]
+    pub(crate) fn note_without_record(&self) {
+        self.cache.note_other();
     }
 
     /// Whether a record that a look-up found in a table is to come here.
@@ -245,7 +263,7 @@ impl StoreCache {
         hit: &Hit,
         may: impl Fn() -> bool,
     ) {
-        self.cache.offer_record(self.name(keyspace, key), hit, may);
+        self.cache.offer_record(self.name(keyspace, key), hit, may, &self.takes_records);
     }
 
     /// Whether there may be any record. They are dropped, too, while none is asked for.

@@ -281,6 +281,7 @@ impl Engine {
         trace: &mut impl Trace,
     ) -> Result<Option<Found>> {
         let Some(cache) = self.records_of(space) else {
+            self.note_without_record(1);
             return view.tree.get(key, snapshot, trace);
         };
         if let Some(record) = cache.find_record(space.id, key, snapshot) {
@@ -307,6 +308,13 @@ impl Engine {
     fn records_of(&self, space: &KeyspaceState) -> Option<&StoreCache> {
         let tables = self.tables.as_ref().filter(|_| !space.hooks.has_filter())?;
         Some(&tables.cache)
+    }
+
+    /// Notes that so many keys are looked up in tables without asking for their records.
+    fn note_without_record(&self, keys: usize) {
+        if let Some(tables) = &self.tables {
+            (0..keys).for_each(|_| tables.cache.note_without_record());
+        }
     }
 
     /// Whether `key` has a value that is visible at `snapshot`, or now. Operands are not merged: whatever they come to, there is one.
@@ -420,6 +428,7 @@ impl Engine {
         }
         let mut found_in = vec![FoundIn::Memory; keys.len()];
         let Some(cache) = self.records_of(space) else {
+            self.note_without_record(found.iter().filter(|found| found.is_none()).count());
             view.tree.get_many(keys, snapshot, &mut found, &mut found_in)?;
             return Ok(found);
         };

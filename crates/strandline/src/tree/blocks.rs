@@ -164,7 +164,7 @@ impl CachedBlocks {
         self.cache.get(self.key(handle.offset), role, source)
     }
 
-    /// A data block, which `load` brings where the cache does not have it.
+    /// A data block for a scan, which `load` brings where the cache does not have it.
     pub(crate) fn data_by(
         &self,
         layout: &Layout,
@@ -172,6 +172,9 @@ impl CachedBlocks {
         reading: Reading,
         load: impl FnOnce(&File) -> Result<Block>,
     ) -> Result<Arc<Block>> {
+        if reading == Reading::Alone {
+            self.cache.note_without_record();
+        }
         self.look_up(layout, handle, Role::Data, reading, || load(&self.file))
     }
 

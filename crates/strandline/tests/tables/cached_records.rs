@@ -77,6 +77,58 @@ fn a_record_answers_only_those_who_see_its_number() {
     needs(Bug::RecordOfAnyNumber, a_snapshot_looks_at_a_newer_record);
 }
 
+/// Keys with the same hash, which can be turned around for keys of eight bytes.
+const TWINS: [[&[u8]; 2]; 3] = [
+    [b"first", &[168, 77, 137, 37, 218, 49, 232, 79]],
+    [b"second", &[129, 128, 12, 156, 227, 247, 219, 241]],
+    [b"key-one", &[146, 70, 149, 249, 118, 248, 120, 106]],
+];
+
+/// Both of the first twins have values, of the others one.
+fn keys_with_one_hash_are_read() -> Shown {
+    let (_dir, db) = open("records-twins");
+    let [both, [alone, absent], [deleted, stays]] = TWINS;
+    let there = [both[0], both[1], alone, deleted, stays];
+    there.iter().for_each(|key| db.put(key, key).expect("put"));
+    db.compact().expect("compact");
+    let look = |key: &[u8], is_there: bool| {
+        let wanted = is_there.then(|| key.to_vec());
+        let found = db.multi_get(&[key]).expect("get").pop().flatten();
+        let found = [db.get(key).expect("get"), found];
+        let is_right = found.iter().all(|found| *found == wanted)
+            && db.contains_key(key).expect("get") == is_there;
+        if is_right { Ok(()) } else { Err(format!("{key:?}: {found:?}")) }
+    };
+    for _ in 0..3 {
+        there.iter().try_for_each(|key| look(key, true))?;
+        look(absent, false)?;
+    }
+    let told = figures(&db);
+    assert!(told.record_hits > 10 && told.record_inserts == 3, "one of each: {told:?}");
+    // The record of the one goes with the other, at most.
+    db.delete(deleted).expect("delete");
+    db.put(both[0], "new").expect("put");
+    db.compact().expect("compact");
+    for _ in 0..3 {
+        look(deleted, false)?;
+        look(stays, true)?;
+        look(both[1], true)?;
+        let found = db.get(both[0]).expect("get");
+        if found.as_deref() != Some(b"new") {
+            return Err(format!("{found:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_with_one_hash_never_answer_for_each_other() {
+    for [one, other] in TWINS {
+        assert!(one != other && base::checksum::key_hash(one) == base::checksum::key_hash(other));
+    }
+    needs(Bug::RecordOfAnyKey, keys_with_one_hash_are_read);
+}
+
 fn a_newer_version_comes_to_the_tables() -> Shown {
     let (_dir, db) = open("records-newer");
     settle(&db, "old");
@@ -130,6 +182,22 @@ fn a_reader_sleeps() -> Shown {
 #[test]
 fn a_reader_of_an_old_view_leaves_no_record() {
     needs(Bug::RecordOfOldView, a_reader_sleeps);
+}
+
+#[test]
+fn a_reader_that_slept_gives_records_no_room_where_none_are_taken_any_more() {
+    let (_dir, db) = open("records-off");
+    settle(&db, "value");
+    let other = Arc::clone(&db);
+    planted::meanwhile("cache a record", move || {
+        other.set_option("cache_records", "false").expect("set");
+    });
+    assert_eq!(expect(&db, Some("value")), Ok(()));
+    let told = figures(&db);
+    assert_eq!((told.record_inserts, told.record_bytes), (0, 0), "{told:?}");
+    db.set_option("cache_records", "true").expect("set");
+    assert_eq!(expect(&db, Some("value")), Ok(()));
+    assert_eq!(figures(&db).record_inserts, 1);
 }
 
 /// A snapshot finds an older version of the tables.

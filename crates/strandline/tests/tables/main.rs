@@ -9,6 +9,7 @@ mod level0;
 mod pm_cache;
 mod pm_tables;
 mod pm_values;
+mod scans_beside;
 mod space;
 mod subranges;
 mod tiers;
