@@ -308,9 +308,7 @@ impl BlockMemory {
 
     /// Parts that were closed and still have something in them.
     pub fn closed(&self) -> Vec<Arc<MemoryPart>> {
-        let mut closed = self.changing();
-        closed.retain(|part| part.strong_count() > 0);
-        closed.iter().filter_map(Weak::upgrade).collect()
+        self.changing().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn close(
@@ -324,6 +322,8 @@ impl BlockMemory {
             return;
         }
         self.parts.store(Arc::new(kept));
+        // Most are unmapped soon, and no one asks for them.
+        closed.retain(|part| part.strong_count() > 0);
         for part in &gone {
             part.is_closed.store(true, Relaxed);
             closed.push(Arc::downgrade(part));
@@ -385,5 +385,51 @@ impl AsRef<[u8]> for PlacedBytes {
 impl Drop for PlacedBytes {
     fn drop(&mut self) {
         self.part.give(self.at / UNIT, BlockMemory::cost(self.len) / UNIT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: u64 = 16 << 20;
+
+    #[test]
+    fn nothing_is_left_of_parts_that_come_and_go() {
+        let memory = BlockMemory::dram(BUDGET);
+        for _ in 0..100 {
+            while memory.grow(BUDGET) {}
+            assert_eq!(memory.mapped(), BUDGET);
+            let held = memory.take(4096).expect("a place");
+            memory.close_empty();
+            assert_eq!((memory.mapped(), memory.closed().len()), (BUDGET / PARTS, 0));
+            drop(held);
+            memory.close_empty();
+        }
+        assert_eq!((memory.mapped(), memory.taken()), (0, 0));
+        assert!(memory.changing().len() as u64 <= PARTS, "{} parts", memory.changing().len());
+    }
+
+    #[test]
+    fn it_is_short_of_room_from_the_first_that_finds_none_until_some_is_free_or_it_grows() {
+        let memory = BlockMemory::dram(BUDGET);
+        while memory.grow(BUDGET - BUDGET / PARTS) {}
+        // Of every second place something stays.
+        let mut places: Vec<_> = std::iter::from_fn(|| memory.take(4096)).collect();
+        assert!(!memory.is_short(u64::MAX), "nothing has looked in vain yet");
+        let mut no = 0;
+        places.retain(|_| {
+            no += 1;
+            no % 2 == 0
+        });
+        assert!(memory.take(8192).is_none() && !memory.grow(BUDGET - BUDGET / PARTS));
+        memory.note_short();
+        // What is free now is scattered.
+        assert!(memory.free() > BUDGET / 3 && memory.is_short(4096));
+        drop(places.split_off(places.len() / 2));
+        assert!(!memory.is_short(BUDGET / 8) && memory.is_short(BUDGET / 2));
+        memory.note_short();
+        assert!(memory.is_short(1));
+        assert!(memory.grow(BUDGET) && !memory.is_short(u64::MAX));
     }
 }
