@@ -4,8 +4,8 @@
 //! get a step more, or less, and when what is new has been filled it is counted how many blocks are read from files for each look-up. If fewer
 //! are than before, the next step goes on in this direction, else back. So the cache stays where neither direction is better.
 //!
-//! A look-up is a get that comes to the tables, whether a record answers it or several blocks do, or a scan's of one block. Were it every look-up
-//! of a block, the same reads would be the smaller part the more blocks stand for a get, which more records make fewer.
+//! A look-up is a get that comes to the tables, whether a record answers it or several blocks do, or a scan's of one block. If each look-up of a
+//! block counted, a get that a record answers would count less than others, and more records would seem to read more.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};

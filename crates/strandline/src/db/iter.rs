@@ -146,6 +146,8 @@ struct Ends {
     failure: Option<Error>,
     /// Items of the next batch at most.
     batch: usize,
+    /// Bytes of all batches that were read from the front.
+    shown: usize,
     /// The seek that it stands for, while entries are counted for a trace: those that were read, in batches.
     traced: Option<Box<TracedSeek>>,
 }
@@ -189,6 +191,7 @@ impl Ends {
             between,
             failure,
             batch: ITEMS.0,
+            shown: 0,
             traced: None,
         }
     }
@@ -240,25 +243,32 @@ impl Ends {
             };
             self.traced = scan.traced_seek(bound.as_ref().map(|key| &key[..]), direction);
         }
+        if direction == Direction::Forward {
+            scan = scan.behind(self.shown);
+        }
         scan.seek(Bound::Unbounded, direction)?;
         let into = match direction {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        let mut left = self.batch * ITEM_BYTES;
-        while let Some(key) = scan.key().filter(|_| into.len() < self.batch && left > 0) {
+        let most = self.batch * ITEM_BYTES;
+        let mut bytes = 0;
+        while let Some(key) = scan.key().filter(|_| into.len() < self.batch && bytes < most) {
             let value = match self.copied {
                 Copied::Entries => {
                     scan.value().map(|value| value.map(Slice::new).unwrap_or_default())
                 }
                 Copied::Keys => Ok(Slice::default()),
             };
-            left = left.saturating_sub(key.len() + value.as_ref().map_or(0, |value| value.len()));
+            bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
             into.push_back(CopiedEntry { key: Slice::new(key), value });
             if let Some(seek) = &mut self.traced {
                 seek.steps += 1;
             }
             scan.step(direction)?;
+        }
+        if direction == Direction::Forward {
+            self.shown += bytes;
         }
         match into.back().filter(|_| scan.valid()) {
             None => self.between = None,

@@ -31,6 +31,8 @@ use crate::read::stretch::{DeadStretch, jump};
 use crate::record::format::Kind;
 use crate::record::store::{Entry, Media};
 use crate::tracer::{TracedSeek, Tracer};
+use crate::tree::blocks::Reading;
+use crate::tree::scanned::reading_behind;
 use crate::tree::value_file::StoredValue;
 use crate::tree::value_reader::{NextValue, ValueReader, ValueUse};
 use crate::tree::walk::LevelIterator;
@@ -76,6 +78,8 @@ pub(crate) struct Scan {
     takes_all: bool,
     /// Some source goes on behind `far`.
     bounded: bool,
+    /// How blocks of tables are read until it is long.
+    reading: Reading,
 }
 
 /// What a scan stands on: the head of a cursor, or of a walk.
@@ -132,7 +136,13 @@ impl Scan {
             stretch: DeadStretch::default(),
             takes_all: false,
             bounded: false,
+            reading: Reading::Alone,
         })
+    }
+
+    /// The same, going on forward with one that has shown so many bytes.
+    pub(crate) fn behind(self, bytes: usize) -> Scan {
+        Scan { reading: reading_behind(bytes), ..self }
     }
 
     /// Tells the listener of damage that the scan met.
@@ -338,8 +348,8 @@ impl Scan {
         for (rank, (_, level)) in levels.filter(|(_, (_, level))| !level.tables.is_empty()) {
             let within = level.within(&self.subrange.span);
             if !within.is_empty() {
-                let walk = LevelIterator::new(rank, level, within, direction, self.snapshot);
-                self.walks.push(walk);
+                let (at, reading) = (self.snapshot, self.reading);
+                self.walks.push(LevelIterator::new(rank, level, within, direction, at, reading));
             }
         }
         for walk in &mut self.walks {

@@ -31,6 +31,7 @@ mod tests {
     use ssd::{Fs, Memory};
     use sst::{Compression, EntryKind, SEQ_MAX, Writer, WriterOptions};
 
+    use super::super::blocks::Reading;
     use super::super::desc::TableDesc;
     use super::super::memory::{PmPercent, PmRooms};
     use super::super::room::{FileRoom, Writes};
@@ -115,7 +116,7 @@ mod tests {
     }
 
     fn walk(table: &Table) -> base::Result<Vec<Vec<u8>>> {
-        let (mut cursor, mut values) = (table.scanned()?.cursor(), Vec::new());
+        let (mut cursor, mut values) = (table.scanned(Reading::Alone)?.cursor(), Vec::new());
         cursor.first()?;
         while cursor.valid() {
             values.push(cursor.value().to_vec());

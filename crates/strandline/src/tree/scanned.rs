@@ -12,9 +12,16 @@ use super::blocks::{CachedBlocks, File, Reading};
 /// Bytes read for the second block in a row that the cache does not have; and at a time at most.
 const AHEAD: (usize, usize) = (16 << 10, 128 << 10);
 
+/// How blocks of a walk are read that goes on with a scan of so many bytes.
+pub(crate) fn reading_behind(bytes: usize) -> Reading {
+    if bytes < AHEAD.1 { Reading::Alone } else { Reading::Passing }
+}
+
 /// The blocks of a table for one walk.
 pub(crate) struct ScannedBlocks {
     table: Arc<sst::Table<CachedBlocks>>,
+    /// Until the walk is long itself.
+    reading: Reading,
     /// None where a read is one of memory, whose lines are fetched ahead.
     ahead: Option<Mutex<ScanAhead>>,
 }
@@ -30,13 +37,16 @@ struct ScanAhead {
 
 impl ScannedBlocks {
     /// The blocks of `table`, read ahead.
-    pub(crate) fn of_file(table: &Arc<sst::Table<CachedBlocks>>) -> ScannedBlocks {
-        ScannedBlocks { table: Arc::clone(table), ahead: Some(Mutex::default()) }
+    pub(crate) fn of_file(
+        table: &Arc<sst::Table<CachedBlocks>>,
+        reading: Reading,
+    ) -> ScannedBlocks {
+        ScannedBlocks { table: Arc::clone(table), reading, ahead: Some(Mutex::default()) }
     }
 
     /// The blocks of a table in persistent memory.
     pub(crate) fn of_memory(table: &Arc<sst::Table<CachedBlocks>>) -> ScannedBlocks {
-        ScannedBlocks { table: Arc::clone(table), ahead: None }
+        ScannedBlocks { table: Arc::clone(table), reading: Reading::Alone, ahead: None }
     }
 }
 
@@ -58,7 +68,7 @@ impl Blocks for ScannedBlocks {
             ahead.len = 0;
         }
         let is_long = follows && ahead.len == AHEAD.1;
-        let reading = if is_long { Reading::Passing } else { Reading::Alone };
+        let reading = if is_long { Reading::Passing } else { self.reading };
         blocks.data_by(layout, handle, reading, |file| {
             let stored = (handle.end() - handle.offset) as usize;
             // A long block alone is as much as is ever read ahead.
@@ -162,7 +172,7 @@ mod tests {
         /// Seeks a key and steps over so many; tells how many reads that took.
         fn scan(&self, from: u32, count: u32) -> Result<usize> {
             let before = self.file.reads.load(Ordering::Relaxed);
-            let blocks = ScannedBlocks::of_file(&self.table);
+            let blocks = ScannedBlocks::of_file(&self.table, Reading::Alone);
             let table = Arc::new(Table::new(Arc::clone(self.table.layout()), blocks));
             let mut cursor = table.cursor();
             cursor.seek(&key(from), SEQ_MAX)?;

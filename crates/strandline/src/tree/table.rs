@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result, Seq};
 use sst::{Handle, Layout};
 
 use super::ahead::{Ahead, Probing};
-use super::blocks::{CachedBlocks, File};
+use super::blocks::{CachedBlocks, File, Reading};
 use super::desc::TableDesc;
 use super::heat::Heat;
 use super::memory::PmFile;
@@ -229,12 +229,12 @@ impl Table {
         }
     }
 
-    /// The same table for one walk, which reads ahead.
-    pub(crate) fn scanned(&self) -> Result<Arc<sst::Table<ScannedBlocks>>> {
+    /// The same table for one walk, which reads ahead, and reads blocks as `reading` says until it is long.
+    pub(crate) fn scanned(&self, reading: Reading) -> Result<Arc<sst::Table<ScannedBlocks>>> {
         let open = self.open()?;
         let blocks = match self.is_in_memory() {
             true => ScannedBlocks::of_memory(open),
-            false => ScannedBlocks::of_file(open),
+            false => ScannedBlocks::of_file(open, reading),
         };
         Ok(Arc::new(sst::Table::new(Arc::clone(open.layout()), blocks)))
     }

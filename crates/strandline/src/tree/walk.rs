@@ -8,6 +8,7 @@ use base::{Result, Seq};
 use sst::{EntryKind, SEQ_MAX};
 
 use super::level::Level;
+use super::blocks::Reading;
 use super::scanned::ScannedBlocks;
 use crate::fences::Side;
 use art::Direction;
@@ -24,6 +25,7 @@ pub(crate) struct LevelIterator {
     level: Arc<Level>,
     direction: Direction,
     snapshot: Seq,
+    reading: Reading,
     /// Positions of the tables that it walks.
     within: Range<usize>,
     /// Position of the table that the cursor is in.
@@ -44,13 +46,14 @@ pub(crate) struct LevelHead {
 }
 
 impl LevelIterator {
-    /// A walk through the tables at `within`, positioned nowhere.
+    /// A walk through the tables at `within`, whose blocks are read as `reading` says until it is long. Positioned nowhere.
     pub(crate) fn new(
         rank: usize,
         level: &Arc<Level>,
         within: Range<usize>,
         direction: Direction,
         snapshot: Seq,
+        reading: Reading,
     ) -> LevelIterator {
         LevelIterator {
             rank,
@@ -58,6 +61,7 @@ impl LevelIterator {
             within,
             direction,
             snapshot,
+            reading,
             table: 0,
             cursor: None,
             head: None,
@@ -122,7 +126,7 @@ impl LevelIterator {
             self.cursor = None;
             return Ok(None);
         }
-        let scanned = self.level.tables[table].scanned()?;
+        let scanned = self.level.tables[table].scanned(self.reading)?;
         Ok(Some(self.cursor.insert(scanned.cursor())))
     }
 

@@ -84,7 +84,7 @@ impl Scan {
                 let rank = walk.rank;
                 let level = view.tree.level(1 + rank - view.first_level());
                 let within = level.within(&self.subrange.span);
-                *walk = LevelIterator::new(rank, level, within, direction, snapshot);
+                *walk = LevelIterator::new(rank, level, within, direction, snapshot, self.reading);
                 walk.seek(from)?;
             } else if walk.key() == here {
                 walk.advance()?;
