@@ -253,6 +253,8 @@ bugs! {
     IngestPassesLocks,
     /// Who is given a lock does not wait until what was written before is visible.
     LockLooksEarly,
+    /// An open forgets what prepared transactions have locked.
+    PreparedForgotten,
     /// A rollback to a savepoint leaves what was written since in the index of the batch.
     SavepointKept,
     /// A commit that is to be synced is acknowledged although an older one is not.

@@ -143,6 +143,7 @@ impl Engine {
         let missing =
             || Error::new(ErrorKind::NotFound, "drop keyspace", format!("no keyspace {name}"));
         let space = self.keyspaces.named(name).ok_or_else(missing)?;
+        self.refuse_prepared(&space)?;
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
         let last_seq = self.close_space(&space).ok_or_else(missing)?;
         self.await_seq(last_seq)?;
@@ -182,6 +183,8 @@ impl Engine {
         let sources = DroppedSources::of(&views);
         self.plant_before_drop(&sources);
         let changes = sources.changes(space.id);
+        // One that was prepared meanwhile has seen that the keyspace is open, or sees that it is not.
+        self.refuse_prepared(space).inspect_err(|_| self.take_back(space, &subranges))?;
         let edit = self.edit(changes).inspect_err(|_| self.take_back(space, &subranges))?;
         sources.release();
         self.keyspaces.write().remove(space);
@@ -195,6 +198,20 @@ impl Engine {
         self.tables.iter().for_each(|tables| tables.cache.drop_records(space.id));
         edit.end();
         Ok(())
+    }
+
+    /// Refuses to drop what a prepared transaction will change.
+    fn refuse_prepared(&self, space: &KeyspaceState) -> Result<()> {
+        match self.locks.open().named_in(space.id) {
+            None => Ok(()),
+            Some(name) => {
+                let text = format!(
+                    "prepared transaction {name} changes keyspace {}; commit it or roll it back, then drop the keyspace",
+                    space.name
+                );
+                Err(Error::new(ErrorKind::Busy, "drop keyspace", text))
+            }
+        }
     }
 
     /// Does too early what belongs behind the edit, where that is planted.

@@ -39,7 +39,8 @@ pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
 pub use transaction::{
-    Isolation, Transaction, TransactionCursor, TransactionIter, TransactionMode, TransactionOptions,
+    Isolation, PreparedTransaction, Transaction, TransactionCursor, TransactionIter,
+    TransactionMode, TransactionOptions,
 };
 pub use write_options::{WriteDurability, WriteOptions};
 
@@ -89,6 +90,21 @@ impl Drop for Handle {
         // this takes goes with the process.
         std::mem::forget(Arc::clone(&self.engine));
     }
+}
+
+/// Whether keyspaces of this name are the store's own.
+fn is_own_name(name: &str) -> bool {
+    name.starts_with("strandline:")
+}
+
+fn refuse_own_name(name: &str, operation: &'static str) -> Result<()> {
+    if is_own_name(name) {
+        let text = format!(
+            "{name}: keyspaces whose names begin with strandline: are the store's own; take another name"
+        );
+        return Err(Error::new(ErrorKind::InvalidArgument, operation, text));
+    }
+    Ok(())
 }
 
 impl Db {
@@ -222,6 +238,7 @@ impl Db {
             Error::corruption("open", "keyspace default is missing; restore a copy of the pool")
         })?;
         let default = Keyspace { handle: Arc::clone(&handle), space };
+        transaction::prepared::restore(&handle)?;
         Ok(Db { handle, default })
     }
 
@@ -240,6 +257,7 @@ impl Db {
 
     /// Opens the keyspace called `name`; `NotFound` if there is none, `Corruption` if damage may have taken it.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        refuse_own_name(name, "keyspace")?;
         let space = self.engine().keyspaces.named(name).ok_or_else(|| {
             let (kind, remedy) = match self.recovery().edits_lost {
                 true => (
@@ -265,6 +283,7 @@ impl Db {
     /// does not know, or directories that are not among the store's; `NotSupported` for compression that this build has not; `LimitExceeded` if the manifest is full.
     pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let _call = self.engine().call("create keyspace")?;
+        refuse_own_name(name, "create keyspace")?;
         self.engine().hooks.check_known(&options)?;
         Ok(self.keyspace_of(self.engine().create_space(name, &options)?))
     }
@@ -297,12 +316,15 @@ impl Db {
 
     /// Names of all keyspaces, in order of their making.
     pub fn keyspaces(&self) -> Vec<String> {
-        self.engine().keyspaces.all().iter().map(|space| space.name.clone()).collect()
+        let all = self.engine().keyspaces.all();
+        let names = all.iter().map(|space| &space.name).filter(|name| !is_own_name(name));
+        names.cloned().collect()
     }
 
-    /// Drops a keyspace with everything in it; later use of its handles fails with `Closed`.
+    /// Drops a keyspace with everything in it; later use of its handles fails with `Closed`. `Busy` while a prepared transaction changes it.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let _call = self.engine().call("drop keyspace")?;
+        refuse_own_name(name, "drop keyspace")?;
         self.engine().drop_space(name)
     }
 

@@ -105,8 +105,8 @@ pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IndexedBatch, IntoRange, Isolation, Iter, KeyBound, Keys, Keyspace,
-    PinnedValue, ReadOptions, Slice, Snapshot, Transaction, TransactionCursor, TransactionIter,
-    TransactionMode, TransactionOptions, WriteDurability, WriteOptions,
+    PinnedValue, PreparedTransaction, ReadOptions, Slice, Snapshot, Transaction, TransactionCursor,
+    TransactionIter, TransactionMode, TransactionOptions, WriteDurability, WriteOptions,
 };
 pub use engine::transactions::TransactionFigures;
 pub use hooks::events::{self, Event, Listener};

@@ -88,6 +88,7 @@ const TAKES: &[(&str, &[Common])] = &[
     ("top", &[Db, Engine]),
     ("pool", &[Db, Engine]),
     ("locks", &[Db, Engine, Form]),
+    ("prepared", &[Db, Engine, Quiet]),
     ("lsm", &[Db, Engine, Form]),
     ("manifest", &[Db, Engine]),
     ("sst", &[Form]),

@@ -68,6 +68,7 @@ const SHOWN_BY_TESTS: [Bug; 31] = [
     Bug::PutPassesLocks,
     Bug::IngestPassesLocks,
     Bug::LockLooksEarly,
+    Bug::PreparedForgotten,
     Bug::SavepointKept,
 ];
 

@@ -3,6 +3,7 @@
 mod cursor;
 mod locking;
 mod options;
+pub(super) mod prepared;
 mod transact;
 
 use std::cell::{OnceCell, RefCell};
@@ -15,6 +16,7 @@ use base::{Conflict, Error, ErrorKind, LockMode, Result, Seq};
 pub use cursor::{TransactionCursor, TransactionIter};
 use locking::{Age, Locking};
 pub use options::{Isolation, TransactionMode, TransactionOptions};
+pub use prepared::PreparedTransaction;
 pub(super) use transact::transact;
 
 use super::batch::{BatchEntry, Tracking};
@@ -26,6 +28,7 @@ use crate::engine::Engine;
 use crate::keyspace::KeyspaceState;
 use crate::keyspace::usage::HoldKind;
 use crate::keyspace::write_head::Permit;
+use crate::locks::space::What;
 use crate::locks::status::LockReport;
 use crate::open::close::StoreHold;
 use crate::record::format::Kind;
@@ -33,6 +36,7 @@ use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
+use crate::transaction::prepared_record::ReliedOn;
 use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
@@ -85,6 +89,37 @@ struct ReadSet {
     keys: Vec<(Arc<KeyspaceState>, Slice)>,
     /// By the keyspace's identifier.
     ranges: BTreeMap<u32, (Arc<KeyspaceState>, KeyRanges)>,
+}
+
+/// What a certificate is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    /// What was changed, and what was read that counts.
+    All,
+    /// What was read: what was changed is locked.
+    Reads,
+}
+
+impl ReadSet {
+    fn spaces(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
+        let of_keys = self.keys.iter().map(|(space, _)| space);
+        of_keys.chain(self.ranges.values().map(|(space, _)| space))
+    }
+
+    /// What others must leave alone.
+    fn relied_on(&self) -> Vec<ReliedOn> {
+        let keys = self.keys.iter().map(|(space, key)| ReliedOn {
+            keyspace: space.id,
+            what: What::Key(Arc::from(&key[..])),
+        });
+        let ranges = self.ranges.iter().flat_map(|(keyspace, (_, ranges))| {
+            ranges
+                .disjoint()
+                .into_iter()
+                .map(|span| ReliedOn { keyspace: *keyspace, what: What::Range(Arc::new(span)) })
+        });
+        keys.chain(ranges).collect()
+    }
 }
 
 impl Transaction {
@@ -445,7 +480,8 @@ impl Transaction {
         }
         let ops = self.changes.batch().ops();
         let read = self.read.borrow();
-        let mut certificate = self.certificate(&read);
+        let checks = if self.locking.is_some() { Checks::Reads } else { Checks::All };
+        let mut certificate = self.certificate(&read, checks);
         let mut way = self.options.write.way();
         if self.locking.is_some() {
             way.permit = Permit::Given;
@@ -466,14 +502,14 @@ impl Transaction {
     }
 
     /// What is to be checked: what was changed, unless it is locked, and what was read that counts.
-    fn certificate<'t>(&'t self, read: &'t ReadSet) -> Certificate<'t> {
+    fn certificate<'t>(&'t self, read: &'t ReadSet, checks: Checks) -> Certificate<'t> {
         let batch = self.changes.batch();
         let mut keys: Vec<CheckedKey<'t>> = Vec::with_capacity(batch.len() + read.keys.len());
         keys.extend(read.keys.iter().map(|(space, key)| CheckedKey { space, key }));
         let of_read = read.ranges.iter().map(|(id, (space, read))| (*id, (space, read.clone())));
         let mut ranges: BTreeMap<u32, (&'t Arc<KeyspaceState>, KeyRanges)> = of_read.collect();
-        let is_locked = self.locking.is_some();
-        let is_checked = |change: &&BatchEntry| !is_locked && change.tracking == Tracking::Tracked;
+        let is_checked =
+            |change: &&BatchEntry| checks == Checks::All && change.tracking == Tracking::Tracked;
         let tracked = batch.changes.iter().filter(is_checked);
         for change in tracked {
             let (space, key) = (&change.keyspace.space, batch.key(change));

@@ -39,7 +39,7 @@ wire! {
     TransactionFigures { open, committed, conflicts, looks, holds }
     LockReport { locks, count, bytes, deadlocks }
     LockStatus { keyspace, target, mode, holders, waiting }
-    LockOwner { number, kind }
+    LockOwner { number, kind, name }
     Deadlock { at, cycle, victim }
     LockWait { transaction, keyspace, target, mode, held_by }
     MemoryPlaces { memtables, block_cache }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX};
 
 /// Version of the protocol.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 /// Longest question: a key and a name, each byte of them escaped.
 const QUESTION_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + NAME_BYTES_MAX) + 1024;
 /// Longest answer: figures of about a hundred thousand tables.

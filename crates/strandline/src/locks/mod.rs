@@ -11,6 +11,7 @@
 
 mod deadlock;
 pub(crate) mod intervals;
+mod names;
 pub(crate) mod queue;
 pub(crate) mod space;
 mod standing;

@@ -46,6 +46,8 @@ pub struct LockOwner {
     pub number: u64,
     /// What it is.
     pub kind: LockOwnerKind,
+    /// Of a [prepared](crate::PreparedTransaction) transaction.
+    pub name: Option<String>,
 }
 
 /// What has locks.
@@ -105,10 +107,13 @@ impl LockTable {
 
     /// Messages name owners so.
     pub(super) fn named(&self, owners: &[OwnerId]) -> String {
-        let name = |id: &OwnerId| match self.owners.get(id).map(|owner| owner.kind) {
-            Some(OwnerKind::Transaction { .. }) => format!("transaction {}", id.0),
-            Some(OwnerKind::Write) => format!("write {}", id.0),
+        let name = |id: &OwnerId| match self.owners.get(id) {
             None => "one that has just ended".to_owned(),
+            Some(owner) => match (&owner.name, owner.kind) {
+                (Some(name), _) => format!("prepared transaction {name}"),
+                (None, OwnerKind::Transaction { .. }) => format!("transaction {}", id.0),
+                (None, OwnerKind::Write) => format!("write {}", id.0),
+            },
         };
         match owners {
             [] => "one that came before".to_owned(),
@@ -122,7 +127,8 @@ impl LockTable {
             Some(OwnerKind::Write) => LockOwnerKind::Write,
             _ => LockOwnerKind::Transaction,
         };
-        LockOwner { number: id.0, kind }
+        let name = self.owners.get(&id).and_then(|owner| owner.name.clone());
+        LockOwner { number: id.0, kind, name }
     }
 
     fn waiting(&self, queue: &LockQueue) -> Vec<LockOwner> {

@@ -15,6 +15,7 @@ use base::{Deadlock, LockMode};
 
 use crate::keyspace::KeyspaceState;
 use crate::locks::intervals::Sought;
+use crate::locks::names::NamedOwner;
 use crate::locks::queue::{LockQueue, LockTurn, Waiter};
 use crate::locks::space::{
     Ask, HOLDER_BYTES, KeyHolders, KeyLock, LockPlace, RangeLock, RangeName, SpaceLocks, Wanted,
@@ -54,6 +55,8 @@ pub(crate) enum Standing {
 pub(crate) struct OwnerState {
     pub kind: OwnerKind,
     pub standing: Standing,
+    /// Of a prepared transaction.
+    pub name: Option<String>,
     /// The thread that asked last.
     pub thread: ThreadId,
     keys: Vec<(u32, Arc<[u8]>)>,
@@ -80,6 +83,8 @@ pub(crate) struct LockTable {
     pub(crate) owners: BTreeMap<OwnerId, OwnerState>,
     /// What locks and queues take, about.
     pub(crate) bytes: u64,
+    /// Prepared transactions, and those that are about to be.
+    pub(super) names: BTreeMap<String, NamedOwner>,
     last_owner: u64,
     last_turn: u64,
     last_range: u64,
@@ -118,7 +123,9 @@ impl LockTable {
         let thread = std::thread::current().id();
         let (standing, keys, ranges) = (Standing::Active, Vec::new(), Vec::new());
         self.expiring += usize::from(expires(kind).is_some());
-        self.owners.insert(id, OwnerState { kind, standing, thread, keys, ranges, waiting: None });
+        let (name, waiting) = (None, None);
+        let owner = OwnerState { kind, standing, name, thread, keys, ranges, waiting };
+        self.owners.insert(id, owner);
         id
     }
 

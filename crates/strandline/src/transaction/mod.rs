@@ -8,4 +8,5 @@
 
 pub(crate) mod certificate;
 pub(crate) mod key_ranges;
+pub(crate) mod prepared_record;
 mod written_since;

@@ -58,6 +58,27 @@ impl Engine {
         Ok(Some(newest))
     }
 
+    /// Locks what was locked before the store was opened: nothing is in the way, and no limit holds.
+    pub(crate) fn lock_again(
+        &self,
+        owner: OwnerId,
+        space: &Arc<KeyspaceState>,
+        what: &What,
+        mode: LockMode,
+    ) -> Result<()> {
+        let mut table = self.locks.open();
+        let ask = table.ask_for(owner, space, what.clone(), mode);
+        if let Asked::Waits(_) = table.ask(owner, ask) {
+            let text = format!(
+                "two prepared transactions have locked {} of keyspace {}; please report this",
+                what.target(),
+                space.name
+            );
+            return Err(Error::new(ErrorKind::Internal, "open", text));
+        }
+        self.keep_writers_out(&mut table, space, what).map(|_| ())
+    }
+
     /// Waits until the owner has what it has asked for.
     #[cold]
     fn await_lock(&self, owner: OwnerId, waiter: &Waiter, patience: Duration) -> Result<()> {

@@ -9,4 +9,5 @@ mod histories;
 mod locks;
 mod locks_of_writes;
 mod own_changes;
+mod prepared;
 mod threads;

@@ -28,6 +28,7 @@ mod man;
 mod manifest;
 mod merge;
 mod pool;
+mod prepared;
 mod put;
 mod repair;
 mod reproduce;
@@ -77,6 +78,8 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Pool,
     /// Print the locks of transactions in the process that has the store open, and the latest deadlocks
     Locks(locks::LocksArgs),
+    /// List prepared transactions, or end one
+    Prepared(prepared::PreparedArgs),
     /// Draw where each keyspace has its data: memtables, runs, levels
     Lsm(lsm::LsmArgs),
     /// Print what the manifest names: keyspaces, runs, tables, zones
@@ -155,6 +158,7 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Stats(args) => stats::run(context, &args),
         Command::Top(args) => top::run(context, &args),
         Command::Pool => pool::run(context),
+        Command::Prepared(args) => prepared::run(context, &args),
         Command::Locks(args) => locks::run(context, &args),
         Command::Lsm(args) => lsm::run(context, &args),
         Command::Manifest => manifest::run(context),

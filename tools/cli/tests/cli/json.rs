@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use strandline::{Db, Options, TransactionOptions};
 
 use crate::store::{Ran, Store};
 
@@ -78,6 +79,16 @@ fn calls_of(path: &str) -> Calls {
             &["set-option", "--db", "running", "compaction_rate=1M"],
             ("NotFound", 3, &["set-option", "compaction_rate=1M"]),
         ),
+        "prepared list" => {
+            calls(&["prepared", "list"], ("NotFound", 3, &["prepared", "list", "--db", NO_STORE]))
+        }
+        "prepared commit" => {
+            calls(&["prepared", "commit", "one"], ("NotFound", 3, &["prepared", "commit", "none"]))
+        }
+        "prepared rollback" => calls(
+            &["prepared", "rollback", "other"],
+            ("NotFound", 3, &["prepared", "rollback", "none"]),
+        ),
         "keyspace list" => {
             calls(&["keyspace", "list"], ("NotFound", 3, &["keyspace", "list", "--db", NO_STORE]))
         }
@@ -130,11 +141,23 @@ fn paths(command: &Value, before: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Leaves transactions of these names behind.
+fn prepare(store: &Store, names: &[&str]) {
+    let db = Db::open(store.dir().join("db"), Options::default()).expect("open");
+    for name in names {
+        let mut transaction = db.begin(TransactionOptions::new()).expect("begin");
+        let key = format!("prepared {name}");
+        transaction.put(db.default_keyspace(), key, "1").expect("put");
+        transaction.prepare(name).expect("prepared");
+    }
+}
+
 fn store() -> Store {
     let store = Store::filled(100, &[]);
     store.run(&["keyspace", "create", "spare"]).ok();
     store.run(&["keyspace", "create", "sums", "--merge-operator", "add"]).ok();
     store.run(&["create", "--db", "doomed", "--pm-size", "16M"]).ok();
+    prepare(&store, &["one", "other"]);
     std::fs::write(store.dir().join("in.tsv"), "a\t1\nrejected\n").expect("written");
     let mut writer = sst::Writer::new(
         Vec::new(),
@@ -236,6 +259,8 @@ fn commands_say_what_they_did() {
         ("keyspace create", "created keyspace made"),
         ("keyspace set", "set keyspace default\tplacement=level"),
         ("keyspace drop", "dropped keyspace spare"),
+        ("prepared commit", "committed one"),
+        ("prepared rollback", "rolled back other"),
         ("convert", "moved from "),
         ("destroy", "destroyed the store at doomed"),
     ]);

@@ -1,6 +1,6 @@
 //! The locks of a transaction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +26,8 @@ pub(super) struct Locking {
     unchecked: RefCell<BTreeSet<(u32, Slice)>>,
     /// Why the transaction cannot go on: it could not see all that it has locked.
     lost: RefCell<Option<Error>>,
+    /// Its locks stay when it is dropped.
+    keeps: Cell<bool>,
 }
 
 /// When a transaction was begun for the first time: later attempts keep the age, so that one of them gets through at last.
@@ -42,6 +44,15 @@ impl Locking {
         if options.mode == TransactionMode::Optimistic {
             return None;
         }
+        Some(Locking::begin_late(handle, options, age))
+    }
+
+    /// Of a transaction that locks from now on, whatever its mode is.
+    pub(super) fn begin_late(
+        handle: &Arc<Handle>,
+        options: &TransactionOptions,
+        age: Option<Age>,
+    ) -> Locking {
         let engine = &handle.engine;
         let patience = options.lock_timeout.unwrap_or_else(|| engine.options().lock_timeout);
         let expires = options.expiration.and_then(|lasts| Instant::now().checked_add(lasts));
@@ -51,13 +62,15 @@ impl Locking {
         drop(table);
         let handle = Arc::clone(handle);
         let (unchecked, lost) = (RefCell::default(), RefCell::default());
-        Some(Locking { handle, owner, patience, unchecked, lost })
+        Locking { handle, owner, patience, unchecked, lost, keeps: Cell::new(false) }
     }
 }
 
 impl Drop for Locking {
     fn drop(&mut self) {
-        self.handle.engine.locks.end(self.owner);
+        if !self.keeps.get() {
+            self.handle.engine.locks.end(self.owner);
+        }
     }
 }
 
@@ -150,7 +163,17 @@ impl Transaction {
 }
 
 impl Locking {
-    fn lock(&self, space: &Arc<KeyspaceState>, what: &What, mode: LockMode) -> Result<Option<Seq>> {
+    /// Its locks stay with their owner.
+    pub(super) fn keep(self) {
+        self.keeps.set(true);
+    }
+
+    pub(super) fn lock(
+        &self,
+        space: &Arc<KeyspaceState>,
+        what: &What,
+        mode: LockMode,
+    ) -> Result<Option<Seq>> {
         self.check()?;
         let engine = &self.handle.engine;
         engine.lock(self.owner, space, what, mode, self.patience).inspect_err(|error| {

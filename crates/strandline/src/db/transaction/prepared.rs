@@ -1,0 +1,285 @@
+//! Prepared transactions: the first half of a commit in two phases.
+//!
+//! - **I-2PC-1** A prepared transaction is a record in a keyspace of its own. The commit that writes it has the certificate of the
+//!   transaction as its condition. Its changes come in one commit with the deletion of the record. So at every moment it is
+//!   open, prepared or ended as a whole, and recovery knows no more of it than of any other record.
+//! - **I-2PC-2** From before its record has a number until it has ended, what it changes and relies on is locked. An open locks it
+//!   anew before the store can be used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::limits::NAME_BYTES_MAX;
+use base::planted::{self, Bug};
+use base::{Error, ErrorKind, Result, Seq};
+use pmem::Promise;
+
+use super::locking::Locking;
+use super::{Checks, Transaction};
+use crate::db::{Db, Handle};
+use crate::engine::Engine;
+use crate::keyspace::write_head::Permit;
+use crate::keyspace::{KeyspaceState, dropped};
+use crate::locks::table::{OwnerId, OwnerKind};
+use crate::options::KeyspaceOptions;
+use crate::record::format::Kind;
+use crate::transaction::prepared_record::{PreparedChange, PreparedRecord};
+use crate::write::condition::Unconditional;
+use crate::write::op::Op;
+use crate::write::way::WriteWay;
+
+/// The keyspace that has the records; made with the first.
+const PREPARED_SPACE: &str = "strandline:prepared";
+
+/// A transaction that was [prepared](Transaction::prepare): it can be committed whatever happens to the process, and what it has
+/// changed or relies on stays locked until it has ended.
+///
+/// Dropped it stays prepared; [`Db::prepared_transactions`] finds it again, also after the store was opened anew.
+pub struct PreparedTransaction {
+    name: String,
+    handle: Arc<Handle>,
+}
+
+impl Transaction {
+    /// First half of a commit in two phases: checks all that the commit would check, and makes the changes durable under `name`, unseen
+    /// by others. What the transaction changes, and what it has read that counts, is locked until it has ended; an optimistic
+    /// one takes these locks now. Without changes it may be prepared, too.
+    ///
+    /// The decision is made with [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`], by this process or, after
+    /// a crash, by the next.
+    ///
+    /// ```
+    /// # use strandline::{Db, Options, PmSource, TransactionOptions};
+    /// # let options = Options::default().pm(PmSource::Heap).pm_size(16 << 20);
+    /// # let db = Db::open("unused-for-heap", options)?;
+    /// let accounts = db.default_keyspace();
+    /// let mut transfer = db.begin(TransactionOptions::new())?;
+    /// transfer.put(accounts, "ada", "70")?;
+    /// let prepared = transfer.prepare("transfer 17")?;
+    /// assert_eq!(db.get("ada")?, None);
+    /// prepared.commit()?;
+    /// assert_eq!(db.get("ada")?.as_deref(), Some(&b"70"[..]));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`]; `TimedOut` and `Deadlock` for locks that it takes now; `Exists` if a transaction of
+    /// this name is prepared; `InvalidArgument` and `LimitExceeded` for names that are empty or longer than those of keyspaces;
+    /// `LimitExceeded` where changes and what is relied on are beyond what a value may have. The transaction is rolled back then.
+    pub fn prepare(mut self, name: &str) -> Result<PreparedTransaction> {
+        check_name(name)?;
+        let engine = Arc::clone(self.engine());
+        let records = records_made(&engine)?;
+        let (checks, locking) = match self.locking.take() {
+            Some(locking) => (Checks::Reads, locking),
+            None => (Checks::All, Locking::begin_late(&self.handle, &self.options, None)),
+        };
+        locking.commits()?;
+        let read = self.read.borrow();
+        let batch = self.changes.batch();
+        let changes = batch.changes.iter().map(|change| PreparedChange {
+            keyspace: change.keyspace.space.id,
+            kind: change.kind,
+            key: batch.key(change),
+            value: batch.value(change),
+        });
+        let record = PreparedRecord { changes: changes.collect(), relied_on: read.relied_on() };
+        let spaces = self.spaces();
+        for (keyspace, what, mode) in record.locks() {
+            if let Some(space) = spaces.get(&keyspace) {
+                locking.lock(space, &what, mode)?;
+            }
+        }
+        let changed = spaces.keys().copied().collect();
+        engine.locks.open().name(name, locking.owner, changed)?;
+        // A drop that has not seen the name yet is seen here.
+        let gone = spaces.values().find(|space| space.dropped.load(Relaxed));
+        let bytes = record.encode();
+        let written = match gone {
+            Some(gone) => Err(dropped(gone)),
+            None => {
+                let ops = vec![Op::given(&records, Kind::Put, name.as_bytes(), &bytes)];
+                let mut certificate = self.certificate(&read, checks);
+                engine.commit_if(ops, synced(Permit::ToBeAsked), &mut certificate)
+            }
+        };
+        if let Err(error) = written {
+            engine.locks.open().forget_name(name);
+            let lost = u64::from(error.kind() == ErrorKind::Conflict);
+            engine.transactions.conflicts.fetch_add(lost, Relaxed);
+            return Err(error);
+        }
+        engine.locks.open().is_prepared(name);
+        locking.keep();
+        Ok(PreparedTransaction { name: name.to_owned(), handle: Arc::clone(&self.handle) })
+    }
+
+    /// The keyspaces that it changes or has read.
+    fn spaces(&self) -> BTreeMap<u32, Arc<KeyspaceState>> {
+        let changed = self.changes.batch().changes.iter().map(|change| &change.keyspace.space);
+        let read = self.read.borrow();
+        let all = changed.chain(read.spaces()).map(|space| (space.id, Arc::clone(space)));
+        all.collect()
+    }
+}
+
+impl PreparedTransaction {
+    /// The name that it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes the changes visible and durable, as one. Tells the number of the last of them.
+    ///
+    /// # Errors
+    /// `NotFound` if it has ended; `Busy` if another thread ends it; those of [`Db::write`]. It stays prepared then.
+    pub fn commit(self) -> Result<Seq> {
+        self.end("commit", |engine, records| {
+            let mut bytes = Vec::new();
+            if !engine.get_into(records, self.name.as_bytes(), None, &mut bytes)? {
+                return Err(unreadable(&self.name));
+            }
+            let record = PreparedRecord::decode(&bytes).ok_or_else(|| unreadable(&self.name))?;
+            let spaces = spaces_of(engine, &record)?;
+            let op = |change: &PreparedChange<'_>| spaces.get(&change.keyspace).cloned();
+            let given: Vec<(Arc<KeyspaceState>, PreparedChange<'_>)> =
+                record.changes.iter().filter_map(|change| Some((op(change)?, *change))).collect();
+            let mut ops: Vec<Op<'_>> = given
+                .iter()
+                .map(|(space, change)| Op::given(space, change.kind, change.key, change.value))
+                .collect();
+            ops.push(Op::new(records, Kind::Delete, self.name.as_bytes(), &[]));
+            engine.commit_if(ops, synced(Permit::Given), &mut Unconditional)
+        })
+    }
+
+    /// Ends the transaction without its changes.
+    ///
+    /// # Errors
+    /// As [`PreparedTransaction::commit`].
+    pub fn rollback(self) -> Result<()> {
+        self.end("rollback", |engine, records| {
+            let ops = vec![Op::new(records, Kind::Delete, self.name.as_bytes(), &[])];
+            engine.commit_if(ops, synced(Permit::ToBeAsked), &mut Unconditional).map(|_| ())
+        })
+    }
+
+    fn end<T>(
+        &self,
+        operation: &'static str,
+        write: impl FnOnce(&Engine, &Arc<KeyspaceState>) -> Result<T>,
+    ) -> Result<T> {
+        let engine = &self.handle.engine;
+        let owner = engine.locks.open().ends(&self.name, operation)?;
+        let records = engine.keyspaces.named(PREPARED_SPACE).ok_or_else(|| unreadable(&self.name));
+        match records.and_then(|records| write(engine, &records)) {
+            Ok(done) => {
+                engine.locks.open().forget_name(&self.name);
+                engine.locks.end(owner);
+                Ok(done)
+            }
+            Err(error) => {
+                engine.locks.open().has_not_ended(&self.name);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Db {
+    /// The transactions that are prepared, in the order of their names.
+    pub fn prepared_transactions(&self) -> Vec<PreparedTransaction> {
+        let names = self.engine().locks.open().prepared();
+        let prepared = |name| PreparedTransaction { name, handle: Arc::clone(&self.handle) };
+        names.into_iter().map(prepared).collect()
+    }
+}
+
+/// Locks again what prepared transactions have locked, before the store can be used.
+pub(in crate::db) fn restore(handle: &Arc<Handle>) -> Result<()> {
+    let engine = &handle.engine;
+    let Some(space) = engine.keyspaces.named(PREPARED_SPACE) else { return Ok(()) };
+    if planted::is(Bug::PreparedForgotten) {
+        return Ok(());
+    }
+    let records = crate::db::Keyspace { handle: Arc::clone(handle), space };
+    for record in records.iter() {
+        let (name, bytes) = record?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let record = PreparedRecord::decode(&bytes).ok_or_else(|| unreadable(&name))?;
+        let spaces = spaces_of(engine, &record)?;
+        let owner = owner(engine);
+        engine.locks.open().name(&name, owner, spaces.keys().copied().collect())?;
+        for (keyspace, what, mode) in record.locks() {
+            if let Some(space) = spaces.get(&keyspace) {
+                engine.lock_again(owner, space, &what, mode)?;
+            }
+        }
+        engine.locks.open().is_prepared(&name);
+    }
+    Ok(())
+}
+
+fn owner(engine: &Engine) -> OwnerId {
+    let mut table = engine.locks.open();
+    let age = table.next_owner();
+    table.begin(OwnerKind::Transaction { age, expires: None })
+}
+
+/// The keyspaces that the record names.
+fn spaces_of(
+    engine: &Engine,
+    record: &PreparedRecord<'_>,
+) -> Result<BTreeMap<u32, Arc<KeyspaceState>>> {
+    let mut spaces = BTreeMap::new();
+    for (keyspace, ..) in record.locks() {
+        if let std::collections::btree_map::Entry::Vacant(unseen) = spaces.entry(keyspace) {
+            let space = engine.keyspaces.get(keyspace).ok_or_else(|| {
+                let text = format!(
+                    "a prepared transaction changes keyspace number {keyspace}, which is not there; see `strandline check`"
+                );
+                Error::corruption("prepared transaction", text)
+            })?;
+            unseen.insert(space);
+        }
+    }
+    Ok(spaces)
+}
+
+/// The keyspace of the records, made if there is none.
+fn records_made(engine: &Arc<Engine>) -> Result<Arc<KeyspaceState>> {
+    loop {
+        if let Some(space) = engine.keyspaces.named(PREPARED_SPACE) {
+            return Ok(space);
+        }
+        match engine.create_space(PREPARED_SPACE, &KeyspaceOptions::default()) {
+            // Another thread was first.
+            Err(error) if error.kind() == ErrorKind::Exists => {}
+            made => return made,
+        }
+    }
+}
+
+/// A decision that others rely on is durable when it is told.
+fn synced(permit: Permit) -> WriteWay {
+    WriteWay { promise: Some(Promise::Synced), permit, ..WriteWay::default() }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let kind = match name.len() {
+        0 => ErrorKind::InvalidArgument,
+        len if len > NAME_BYTES_MAX => ErrorKind::LimitExceeded,
+        _ => return Ok(()),
+    };
+    let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
+    Err(Error::new(kind, "prepare", text))
+}
+
+fn unreadable(name: &str) -> Error {
+    let text = format!(
+        "what is kept of prepared transaction {name} is not there, or of a later release; see `strandline check`, and open it with \
+         that release"
+    );
+    Error::corruption("prepared transaction", text)
+}
