@@ -47,10 +47,12 @@ fn a_prepared_transaction_is_unseen_and_locked_until_it_is_decided() {
     db.put("b", "old").expect("put");
     for commits in [true, false] {
         for isolation in [Isolation::Snapshot, Isolation::Serializable] {
-            for mut transaction in [
-                begin(&db),
-                db.begin(TransactionOptions::new().isolation(isolation)).expect("begin"),
-            ] {
+            for locks in [true, false] {
+                let options = TransactionOptions::new().isolation(isolation);
+                let mut transaction = match locks {
+                    true => begin(&db),
+                    false => db.begin(options).expect("begin"),
+                };
                 transaction.put(space, "a", "new").expect("put");
                 transaction.delete_range(space, "b", "c").expect("delete range");
                 transaction.merge(space, "m", "x").expect("merge");
