@@ -37,7 +37,7 @@ pub enum Equivalent {
 /// transaction commits beside others; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space.
-const SHOWN_BY_TESTS: [Bug; 31] = [
+const SHOWN_BY_TESTS: [Bug; 32] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,

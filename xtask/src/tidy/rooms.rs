@@ -152,6 +152,7 @@ const ROOMS: [(&str, &[&str]); 37] = [
             "iter",
             "keyspace",
             "level0/run",
+            "locks",
             "memtable",
             "ranges",
             "read",

@@ -19,7 +19,7 @@ use crate::{Asked, Gone, Insert, Key};
 const PROBATION: usize = 10;
 /// The main queue has its turn, too, when one of so many of its bytes is dead.
 const DEAD: usize = 4;
-/// A page of which less than one of so many bytes is live goes before the others of the main queue.
+/// A page where less than one of so many bytes is live goes before the others of the main queue.
 const THIN: usize = 2;
 /// Places of purged values are looked for when one of so many bytes is theirs: so a look at all places is paid for by the bytes that are
 /// found dead.

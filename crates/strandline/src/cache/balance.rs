@@ -299,7 +299,7 @@ impl BlockCache {
         }
     }
 
-    /// A scan looks a block up, or a get a key of which no record is cached.
+    /// A scan looks a block up, or a get a key that has no cached record.
     pub(super) fn note_other(&self) {
         if self.records.are_some() {
             self.balance.note_other();

@@ -240,7 +240,7 @@ impl StoreCache {
         self.cache.records.find(self.name(keyspace, key), snapshot)
     }
 
-    /// A scan looks a block up, or a get a key of which no record is cached: that counts where blocks and records divide the cache.
+    /// A scan looks a block up, or a get a key that has no cached record: that counts where blocks and records divide the cache.
     #[inline]
     pub(crate) fn note_without_record(&self) {
         self.cache.note_other();

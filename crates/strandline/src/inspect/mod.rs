@@ -2,9 +2,9 @@
 //! directory. Nothing that is asked changes the store, and nothing of it lies on the way of a put or a get.
 //!
 //! ```text
-//! {"strandline":10,"ask":"explain","keyspace":"default","key":"apple"}
-//! {"strandline":10,"ok":{"value_bytes":3,"probes":[...]}}
-//! {"strandline":10,"error":{"kind":"NotFound","message":"..."}}
+//! {"strandline":11,"ask":"explain","keyspace":"default","key":"apple"}
+//! {"strandline":11,"ok":{"value_bytes":3,"probes":[...]}}
+//! {"strandline":11,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
 //! What may be asked: `stats`, `lsm`, `pool`, `explain`. Byte strings are strings where they are UTF-8, else

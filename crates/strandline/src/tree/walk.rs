@@ -7,8 +7,8 @@ use std::sync::Arc;
 use base::{Result, Seq};
 use sst::{EntryKind, SEQ_MAX};
 
-use super::level::Level;
 use super::blocks::Reading;
+use super::level::Level;
 use super::scanned::ScannedBlocks;
 use crate::fences::Side;
 use art::Direction;

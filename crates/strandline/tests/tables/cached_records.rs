@@ -93,7 +93,7 @@ fn keys_with_one_hash_are_read() -> Shown {
     db.compact().expect("compact");
     let look = |key: &[u8], is_there: bool| {
         let wanted = is_there.then(|| key.to_vec());
-        let found = db.multi_get(&[key]).expect("get").pop().flatten();
+        let found = db.multi_get([key]).expect("get").pop().flatten();
         let found = [db.get(key).expect("get"), found];
         let is_right = found.iter().all(|found| *found == wanted)
             && db.contains_key(key).expect("get") == is_there;
