@@ -5,8 +5,8 @@
 //! snapshot. To commit it looks, in the step that gives numbers, at the fronts of all keys that it has to check:
 //!
 //! - Nothing newer than the snapshot was given there: it takes its number in the same step.
-//! - Else it notes what was given last, waits until that is visible, and looks each key up. A version newer than the snapshot is a conflict. If there
-//!   is none, it takes its number in a step that finds the fronts as it had noted them.
+//! - Else it notes what was given last, waits until that is indexed, durable or not, and looks each key up. A version newer than the snapshot is a
+//!   conflict. If there is none, it takes its number in a step that finds the fronts as it had noted them.
 //! - If they have moved, it holds them, which keeps others from getting numbers there; then it waits and looks as before, and takes its number.
 //!
 //! The promise: between its snapshot and its own number no other commit has written what it checks. So commits are serial in the order
@@ -76,8 +76,8 @@ pub enum Process {
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// It looks keys up before all that was given is visible.
-    LooksBeforeVisible,
+    /// It looks keys up before all that was given is indexed.
+    LooksBeforeIndexed,
     /// It takes its number although fronts have moved.
     TakesWithoutLooking,
     /// A new memtable forgets what the front gave last.
@@ -97,7 +97,7 @@ pub enum Bug {
 impl Bug {
     /// All of them.
     pub const ALL: [Bug; 8] = [
-        Bug::LooksBeforeVisible,
+        Bug::LooksBeforeIndexed,
         Bug::TakesWithoutLooking,
         Bug::SwitchForgets,
         Bug::SplitForgets,
@@ -135,6 +135,8 @@ enum At {
     Holds,
     /// It has its number.
     Numbered,
+    /// Look-ups find it; it waits for the device.
+    Indexed,
     End,
     Aborted,
 }
@@ -151,6 +153,7 @@ struct Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Commit {
     whose: u8,
+    is_indexed: bool,
     is_done: bool,
     /// A merge has forgotten it.
     is_forgotten: bool,
@@ -182,6 +185,11 @@ impl State {
     fn is_free(&self, keys: Keys, whose: usize) -> bool {
         let own = whose as u8 + 1;
         self.fronts(keys).all(|front| self.held[front] == 0 || self.held[front] == own)
+    }
+
+    /// Whether all commits up to this number are indexed.
+    fn is_indexed(&self, number: u8) -> bool {
+        self.commits[..number as usize].iter().all(|commit| commit.is_indexed)
     }
 
     fn free(&mut self, whose: usize) {
@@ -230,7 +238,8 @@ impl Certificates {
         let above = (1..).zip(&state.commits).skip(snapshot as usize);
         above
             .take_while(|(number, _)| *number <= newest)
-            .any(|(_, commit)| !commit.is_forgotten && self.writes(commit.whose) & keys != 0)
+            .filter(|(_, commit)| commit.is_indexed && !commit.is_forgotten)
+            .any(|(_, commit)| self.writes(commit.whose) & keys != 0)
     }
 
     /// Takes the next number for a process that writes `keys`.
@@ -264,10 +273,10 @@ impl Certificates {
         if is_right { Ok(next) } else { Err("it gave up for nothing") }
     }
 
-    /// Looks up what it checks: it gives up if some key is newer than its snapshot, and else does that.
-    fn unless_newer(&self, state: &State, whose: usize, done: Done) -> Done {
-        let snapshot = state.moments[whose].snapshot;
-        if self.finds_newer(state, self.checked(whose), snapshot, state.visible) {
+    /// Looks up what it checks, in what is visible and what was given up to `newest`: it gives up if some key is newer than its snapshot, and else does that.
+    fn unless_newer(&self, state: &State, whose: usize, newest: u8, done: Done) -> Done {
+        let (snapshot, upto) = (state.moments[whose].snapshot, newest.max(state.visible));
+        if self.finds_newer(state, self.checked(whose), snapshot, upto) {
             ("finds a newer version", self.abort(state, whose))
         } else {
             done
@@ -299,11 +308,11 @@ impl Certificates {
                 let newest = state.fronts(checked).map(|front| moment.noted[front]).max();
                 // Of fronts that were split since it is what they gave later.
                 let newest = newest.unwrap_or(0).max(moment.noted[0]);
-                if state.visible < newest && !self.is(Bug::LooksBeforeVisible) {
+                if !state.is_indexed(newest) && !self.is(Bug::LooksBeforeIndexed) {
                     return None;
                 }
                 own.at = At::Looked;
-                Some(self.unless_newer(state, whose, ("looks", Ok(next))))
+                Some(self.unless_newer(state, whose, newest, ("looks", Ok(next))))
             }
             At::Looked => {
                 if self.is(Bug::TakesWithoutLooking) {
@@ -342,14 +351,16 @@ impl Certificates {
                 }
             }
             At::Holds => {
-                let newest = state.fronts(checked).map(|front| state.newest[front]).max();
-                if state.visible < newest.unwrap_or(0) {
+                let newest =
+                    state.fronts(checked).map(|front| state.newest[front]).max().unwrap_or(0);
+                if !state.is_indexed(newest) {
                     return None;
                 }
                 let takes = ("takes what it holds", self.take(state, whose, written));
-                Some(self.unless_newer(state, whose, takes))
+                Some(self.unless_newer(state, whose, newest, takes))
             }
-            At::Numbered => Some(("publishes", Ok(publish(next, whose)))),
+            At::Numbered => Some(("indexes", Ok(index(next, whose)))),
+            At::Indexed => Some(("publishes", Ok(publish(next, whose)))),
             At::End | At::Aborted => None,
         }
     }
@@ -359,7 +370,8 @@ impl Certificates {
             At::Begin if state.is_free(keys, whose) => {
                 Some(("takes", self.take(state, whose, keys)))
             }
-            At::Numbered => Some(("publishes", Ok(publish(state.clone(), whose)))),
+            At::Numbered => Some(("indexes", Ok(index(state.clone(), whose)))),
+            At::Indexed => Some(("publishes", Ok(publish(state.clone(), whose)))),
             _ => None,
         }
     }
@@ -387,6 +399,14 @@ impl Certificates {
                 matches!(process, Process::Put { written: Written::Deletions, .. });
         }
     }
+}
+
+/// Look-ups find the commit of a process.
+fn index(mut state: State, whose: usize) -> State {
+    let moment = &mut state.moments[whose];
+    moment.at = At::Indexed;
+    state.commits[moment.number as usize - 1].is_indexed = true;
+    state
 }
 
 /// The commit of a process is done; what is done behind it without a gap is visible.

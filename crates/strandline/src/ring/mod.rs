@@ -192,6 +192,23 @@ impl Ring {
         self.visible() >= seq
     }
 
+    /// Whether all commits up to `seq` have been handed to [`Ring::complete`]: they are indexed, visible or not. It costs a look at each
+    /// of them that is not visible.
+    pub(crate) fn has_completed(&self, seq: Seq) -> bool {
+        let mut next = self.head.published.load(Ordering::Acquire);
+        while self.visible() < seq {
+            let word = self.slot(next).load(Ordering::Acquire);
+            if word & 1 != lap(next) {
+                return false;
+            }
+            if word >> 1 >= seq.get() {
+                return true;
+            }
+            next += 1;
+        }
+        true
+    }
+
     /// A planted bug's way past I-RING-1: makes `last_seq` visible although older commits are open.
     #[cfg(feature = "planted")]
     pub(crate) fn leap(&self, last_seq: Seq) {
@@ -234,6 +251,22 @@ mod tests {
         assert_eq!(ring.visible(), Seq::new(10));
         complete(&ring, tickets[0].0, &region);
         assert_eq!(ring.visible(), Seq::new(16));
+    }
+
+    #[test]
+    fn commits_complete_before_they_are_visible() {
+        let region = Region::heap(4096, None).expect("heap");
+        let (ring, gate) = (Ring::new(Seq::new(10), Durably::AtOnce), Sequencer::new(Seq::new(11)));
+        let tickets = [0; 3].map(|_| gate.enter(&ring).expect("room").take(2).0);
+        let completed =
+            || [10, 11, 12, 13, 14, 15, 16, 17].map(|no| ring.has_completed(Seq::new(no)));
+        let upto = |last: u64| [10, 11, 12, 13, 14, 15, 16, 17].map(|no| no <= last);
+        ring.complete(tickets[1], submitted(&region));
+        assert_eq!(completed(), upto(10), "the first is open");
+        ring.complete(tickets[0], submitted(&region));
+        assert_eq!((completed(), ring.visible()), (upto(14), Seq::new(10)));
+        complete(&ring, tickets[2], &region);
+        assert_eq!((completed(), ring.visible()), (upto(16), Seq::new(16)));
     }
 
     #[test]

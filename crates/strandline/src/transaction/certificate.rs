@@ -4,8 +4,8 @@
 //! keys that it has to check:
 //!
 //! - Nothing newer than its snapshot was given there: it takes its number.
-//! - Else it notes what was given last, waits until that is visible, and looks its keys up. A newer version is a
-//!   conflict. If there is none, it takes its number in a pass that finds the write heads as it had noted them.
+//! - Else it notes what was given last, waits until that is indexed, and looks its keys up. A newer version is a
+//!   conflict, told once that is visible. What it has looked at need not be durable: its own commit is not visible before that. If there is none, it takes its number in a pass that finds the write heads as it had noted them.
 //! - If they have moved again and again, it holds them, which keeps other writers out, and looks once more.
 //!
 //! **I-TXN-3** Between a transaction's snapshot and its number no other commit has written what it checks. So commits are
@@ -101,18 +101,28 @@ impl<'t> Certificate<'t> {
         Certificate { engine, since, keys, ranges, fronts, stage, looks: 0 }
     }
 
+    /// The error of a conflict, or why what it lost to never becomes visible. A transaction that is tried again sees that.
+    #[cold]
+    fn lost(&self, space: &KeyspaceState, written: Written) -> Error {
+        let Written { key, seq } = written;
+        match self.engine.await_seq(seq) {
+            Ok(()) => Error::lost("commit", Conflict { keyspace: space.name.clone(), key, seq }),
+            Err(error) => error,
+        }
+    }
+
     /// Looks up what is checked at a front, in what was written up to `upto`.
     fn look_at(&self, front: &Front, upto: Seq) -> Result<()> {
         let since = self.since.max(front.clear_upto);
         for CheckedKey { space, key } in &self.keys[front.keys.clone()] {
-            if let Some(seq) = self.engine.key_written_since(space, key, since)? {
-                return Err(lost(space, Written { key: key.to_vec(), seq }));
+            if let Some(seq) = self.engine.key_written_since(space, key, since, upto)? {
+                return Err(self.lost(space, Written { key: key.to_vec(), seq }));
             }
         }
         for CheckedRange { space, span } in &self.ranges[front.ranges.clone()] {
             let span = span.within(&front.subrange.span);
             if let Some(written) = self.engine.range_written(space, &span, Since { since, upto })? {
-                return Err(lost(space, written));
+                return Err(self.lost(space, written));
             }
         }
         Ok(())
@@ -194,7 +204,7 @@ impl Condition for Certificate<'_> {
         counts.holds.fetch_add(u64::from(self.stage == Stage::Holds), Relaxed);
         let newest = self.fronts.iter().map(|front| front.noted).max().unwrap_or_default();
         if !planted::is(Bug::CertificateLooksEarly) {
-            self.engine.await_seq(newest)?;
+            self.engine.await_indexed(newest)?;
         }
         planted::step("look keys of a transaction up");
         let moved = |front: &Front| front.noted > self.since && front.noted > front.clear_upto;
@@ -286,10 +296,4 @@ impl Front {
     fn is(&self, space: &KeyspaceState, position: usize) -> bool {
         self.keyspace == space.id && self.position == position
     }
-}
-
-#[cold]
-fn lost(space: &KeyspaceState, written: Written) -> Error {
-    let Written { key, seq } = written;
-    Error::lost("commit", Conflict { keyspace: space.name.clone(), key, seq })
 }

@@ -25,7 +25,7 @@ pub(super) struct Written {
     pub seq: Seq,
 }
 
-/// Numbers behind `since`, up to `upto`, which is visible.
+/// Numbers behind `since`, up to `upto`: all up to there is indexed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
     pub since: Seq,
@@ -39,19 +39,22 @@ impl Since {
 }
 
 impl Engine {
-    /// The number of the newest version of `key`, if that is newer than `since`.
+    /// The number of the newest version of `key` that is visible, or was numbered up to `indexed`, if it is newer than `since`. All up to
+    /// `indexed` is indexed.
     pub(crate) fn key_written_since(
         &self,
         space: &KeyspaceState,
         key: &[u8],
         since: Seq,
+        indexed: Seq,
     ) -> Result<Option<Seq>> {
         let (view, visible) = self.pin(space, key)?;
         let depth = match view.tree.newest > since {
             true => SearchDepth::AllLevels,
             false => SearchDepth::Level0,
         };
-        let newest = self.newest_version(space, &view, key, visible, depth, &mut ())?;
+        let upto = visible.max(indexed);
+        let newest = self.newest_version(space, &view, key, upto, depth, &mut ())?;
         Ok(newest.map(|found| found.seq()).filter(|seq| *seq > since))
     }
 
@@ -90,7 +93,7 @@ impl Engine {
         span: &Span,
         numbers: Since,
     ) -> Result<Option<Written>> {
-        // All up to `numbers.upto` is in a View that is current behind the moment when that was visible.
+        // All up to `numbers.upto` is in a View that is current behind the moment when that was indexed.
         let pick = |routes: &Routes| Arc::clone(routes.of(&span.lower));
         let (_, view) = self.pin_subrange(space, pick)?;
         let search = Search { media: &self.media, span, numbers };

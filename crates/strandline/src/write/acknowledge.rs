@@ -72,15 +72,31 @@ impl Engine {
                 self.settle(needs)?;
                 continue;
             }
-            match round {
-                0..64 => std::hint::spin_loop(),
-                64..4096 => std::thread::yield_now(),
-                // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void; but of
-                // one that a failing log took neither is known, and nothing behind it is ever told to be there.
-                _ => {
-                    self.media.region.check_journal()?;
-                    std::thread::sleep(std::time::Duration::from_micros(50));
-                }
+            self.rest(round)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when everything up to `seq` is indexed. It may not be durable yet, so it is not to be told to anyone.
+    pub(crate) fn await_indexed(&self, seq: Seq) -> Result<()> {
+        let mut round = 0;
+        while !self.sequence.ring.has_completed(seq) {
+            self.rest(round)?;
+            round += 1;
+        }
+        Ok(())
+    }
+
+    /// A moment for the writers of older commits: the longer, the more `round`s it has waited.
+    fn rest(&self, round: u32) -> Result<()> {
+        match round {
+            0..64 => std::hint::spin_loop(),
+            64..4096 => std::thread::yield_now(),
+            // Whatever else fails meanwhile, this commit is durable, and older ones become visible or void; but of
+            // one that a failing log took neither is known, and nothing behind it is ever told to be there.
+            _ => {
+                self.media.region.check_journal()?;
+                std::thread::sleep(std::time::Duration::from_micros(50));
             }
         }
         Ok(())

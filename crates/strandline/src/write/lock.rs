@@ -17,8 +17,8 @@ use crate::locks::table::{Asked, LockTable, OwnerId};
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Engine {
-    /// Locks `what` for `owner`, waiting up to `patience`. Tells the newest number that was given there, which is visible; `None` if the
-    /// owner had it.
+    /// Locks `what` for `owner`, waiting up to `patience`. All that was written to it is visible then. Tells the newest number that was given
+    /// where it is; `None` if the owner had it.
     ///
     /// # Errors
     /// `TimedOut`, `Deadlock`, `Expired`; `LimitExceeded` if locks take too much memory; `Closed` if the store or the keyspace is.
@@ -53,9 +53,23 @@ impl Engine {
         drop(table);
         planted::step("a lock was given");
         if !planted::is(Bug::LockLooksEarly) {
-            self.await_seq(newest)?;
+            self.await_written(space, what, newest)?;
         }
         Ok(Some(newest))
+    }
+
+    /// Returns when all that was written to `what` is visible (I-LOCK-5); `newest` is the newest number that was given where it is.
+    fn await_written(&self, space: &KeyspaceState, what: &What, newest: Seq) -> Result<()> {
+        let visible = self.sequence.ring.visible();
+        match what {
+            // Other keys may have been written there, and wait for a log: only their numbers are in the way.
+            What::Key(key) if newest > visible && self.media.region.is_private() => {
+                self.await_indexed(newest)?;
+                let written = self.key_written_since(space, key, visible, newest)?;
+                written.map_or(Ok(()), |seq| self.await_seq(seq))
+            }
+            _ => self.await_seq(newest),
+        }
     }
 
     /// Locks what was locked before the store was opened: nothing is in the way, and no limit holds.

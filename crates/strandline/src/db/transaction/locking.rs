@@ -107,7 +107,7 @@ impl Transaction {
         let newest = newest.or_else(|| locking.checks_now(space, key).then_some(Seq::MAX));
         locking.or_lose(|| {
             if let Some(since) = newest.and_then(|newest| self.stale_at(newest))
-                && let Some(seq) = self.engine().key_written_since(space, key, since)?
+                && let Some(seq) = self.engine().key_written_since(space, key, since, Seq::ZERO)?
             {
                 return Err(self.lost_at_lock(space, key.to_vec(), seq));
             }
