@@ -297,7 +297,7 @@ impl<D: TransactionalDb> TableStore for RocksTransactions<D> {
         family.ok_or_else(|| Failure::Store(format!("rocksdb: no column family {name}")))
     }
 
-    fn begin(&self) -> std::result::Result<RocksTransaction<'_, D>, Failure> {
+    fn begin(&self, _losses: u64) -> std::result::Result<RocksTransaction<'_, D>, Failure> {
         let transaction = self.db.begin(&self.write, &self.of_several);
         let moment = match D::GUARD {
             Guard::Validation => None,

@@ -9,6 +9,9 @@ use strandline::{
 
 use super::store::{Entry, Failure, TableStore, TableTransaction};
 
+/// How often an optimistic transaction loses before it locks.
+const LOSSES_MAX: u64 = 3;
+
 /// A store of this engine, and what its transactions are like.
 #[derive(Clone)]
 pub struct StrandlineTables {
@@ -47,9 +50,14 @@ impl TableStore for StrandlineTables {
         Ok(self.db.keyspace_or_create(name, KeyspaceOptions::new())?)
     }
 
-    fn begin(&self) -> Result<StrandlineTransaction, Failure> {
-        let transaction = self.db.begin(self.options.clone())?;
-        Ok(StrandlineTransaction { transaction, mode: self.options.mode })
+    /// One that has lost three times locks, as with [`Db::transact`].
+    fn begin(&self, losses: u64) -> Result<StrandlineTransaction, Failure> {
+        let mut options = self.options.clone();
+        if losses >= LOSSES_MAX {
+            options.mode = TransactionMode::Pessimistic;
+        }
+        let mode = options.mode;
+        Ok(StrandlineTransaction { transaction: self.db.begin(options)?, mode })
     }
 
     fn add(&self, batch: &mut Batch, table: &Keyspace, key: &[u8], row: &[u8]) {

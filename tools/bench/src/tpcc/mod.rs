@@ -210,7 +210,7 @@ mod tests {
         drop(tables);
         schema::drop_tables(&db).expect("dropped");
         let tables = TpccTables::open(&store, scale).expect("empty tables");
-        let moment = store.begin().expect("a moment");
+        let moment = store.begin(0).expect("a moment");
         assert!(tables.schema.item.prefix(&moment, []).next().is_none());
         drop(moment);
         load(&tables);

@@ -44,11 +44,11 @@ pub trait TableStore: Sync {
     /// The store says no.
     fn table(&self, name: &str) -> Result<Self::Table<'_>, Failure>;
 
-    /// Begins a transaction.
+    /// Begins a transaction, which has lost so many times against others.
     ///
     /// # Errors
     /// The store says no.
-    fn begin(&self) -> Result<Self::Transaction<'_>, Failure>;
+    fn begin(&self, losses: u64) -> Result<Self::Transaction<'_>, Failure>;
 
     /// Adds a row to a batch.
     fn add(&self, batch: &mut Self::Batch, table: &Self::Table<'_>, key: &[u8], row: &[u8]);

@@ -49,7 +49,7 @@ impl<'s, S: TableStore> TpccTables<'s, S> {
     pub fn complete(&self, asked: &AskedTransaction) -> Result<Completion, String> {
         let mut conflicts = 0;
         loop {
-            match self.attempt(asked) {
+            match self.attempt(asked, conflicts) {
                 Ok((verdict, bytes)) => return Ok(Completion { verdict, conflicts, bytes }),
                 Err(Failure::Conflict) => conflicts += 1,
                 Err(failure) => return Err(format!("{}: {failure}", asked.kind().name())),
@@ -58,8 +58,8 @@ impl<'s, S: TableStore> TpccTables<'s, S> {
     }
 
     /// How it ended, and the bytes that were written.
-    fn attempt(&self, asked: &AskedTransaction) -> Result<(Verdict, usize), Failure> {
-        let mut transaction = self.store.begin()?;
+    fn attempt(&self, asked: &AskedTransaction, losses: u64) -> Result<(Verdict, usize), Failure> {
+        let mut transaction = self.store.begin(losses)?;
         let verdict = asked.input.run(&self.schema, &mut transaction)?;
         if verdict == Verdict::RollBack {
             transaction.rollback();
@@ -75,7 +75,7 @@ impl<'s, S: TableStore> TpccTables<'s, S> {
     /// # Errors
     /// Each condition that is violated, with the first row.
     pub fn check(&self) -> Result<u64, String> {
-        let moment = self.store.begin().map_err(|failure| failure.to_string())?;
+        let moment = self.store.begin(0).map_err(|failure| failure.to_string())?;
         consistency::check(&moment, &self.schema, self.scale)
     }
 }

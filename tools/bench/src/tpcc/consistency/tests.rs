@@ -167,12 +167,12 @@ fn each_condition_is_noticed_when_it_is_broken() {
         let store = store();
         let schema = &loaded(&store).schema;
         let violated = || {
-            let moment = store.begin().expect("a moment");
+            let moment = store.begin(0).expect("a moment");
             let violations = examine(&moment, schema, SCALE).expect("rows").violations;
             violations.iter().map(|violation| violation.rule).collect::<Vec<Rule>>()
         };
         assert_eq!(violated(), []);
-        let mut transaction = store.begin().expect("a transaction");
+        let mut transaction = store.begin(0).expect("a transaction");
         by(schema, &mut transaction).expect("rows to break");
         transaction.commit().expect("no other writer");
         let found = violated();
@@ -188,7 +188,7 @@ fn each_condition_is_noticed_when_it_is_broken() {
 fn a_violation_names_the_condition_and_the_row() {
     let store = store();
     let tables = loaded(&store);
-    let mut transaction = store.begin().expect("a transaction");
+    let mut transaction = store.begin(0).expect("a transaction");
     tables.schema.new_order.delete(&mut transaction, NEW.key()).expect("deleted");
     transaction.commit().expect("no other writer");
     let error = tables.check().expect_err("a gap");
