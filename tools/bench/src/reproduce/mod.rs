@@ -16,6 +16,7 @@ mod puts;
 mod records;
 mod relsm;
 mod request;
+mod ror;
 mod ycsb;
 
 use std::io::Write;
@@ -79,7 +80,7 @@ fn in_memory(folder: &Path) -> String {
 const SIZE_MIN: u64 = 1 << 20;
 
 /// Every experiment.
-pub const EXPERIMENTS: [Experiment; 18] = [
+pub const EXPERIMENTS: [Experiment; 19] = [
     Experiment {
         name: "halloc",
         what: "what taking space in persistent memory costs, by length and by how full the pool is",
@@ -119,6 +120,14 @@ pub const EXPERIMENTS: [Experiment; 18] = [
         keys_min: 0,
         basis: Basis::InPersistentMemory,
         run: ycsb::xengine,
+    },
+    Experiment {
+        name: "xengine-ror",
+        what: "commits in batches from many threads without a log: throughput and p99 of each pair",
+        takes: &["keys", "runs"],
+        keys_min: 0,
+        basis: Basis::InPersistentMemory,
+        run: ror::run,
     },
     Experiment {
         name: "intel-wal",

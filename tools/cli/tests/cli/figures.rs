@@ -65,6 +65,7 @@ fn reproduce_lists_experiments_and_runs_them() {
         "caches",
         "xengine-l0",
         "xengine-ycsb",
+        "xengine-ror",
         "intel-wal",
         "intel-paths",
         "intel-values",
@@ -95,6 +96,19 @@ fn reproduce_lists_experiments_and_runs_them() {
     store.run(&["reproduce", "halloc", "--keys", "5"]).failed(2, "halloc has no keys");
     store.run(&["reproduce", "caches", "--keys", "5"]).failed(2, "--keys 5: at least 100");
     store.run(&["reproduce", "relsm-ycsb", "--size", "5"]).failed(2, "--size 5: at least 1048576");
+}
+
+/// A row for each number of threads, of throughput and of latency, and where it stops growing.
+#[test]
+fn reproduce_finds_where_more_writers_gain_nothing() {
+    let report = store().run(&["reproduce", "xengine-ror", "--quick"]).ok().text();
+    for threads in [1, 2, 4, 8, 16, 32] {
+        let begin = format!("{threads:>14} ");
+        let rows = report.lines().filter(|line| line.starts_with(&begin));
+        let cells = rows.map(|row| row.split_whitespace().filter(|cell| *cell != "0").count());
+        assert_eq!(cells.collect::<Vec<_>>(), [10, 10], "{threads} in {report}");
+    }
+    assert!(report.contains("Throughput stops growing"), "{report}");
 }
 
 /// A row for each of the deck's, with the log on SSD and in both forms of persistent memory.
