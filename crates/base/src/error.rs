@@ -49,6 +49,9 @@ pub enum ErrorKind {
     Exists,
     /// Closed, dropped, or refusing writes after a failed persist; reopen the store.
     Closed,
+    /// A change stream lagged by more than it may keep, and what it would give next is gone: [`Error::oldest`] says from where on
+    /// it goes on. Read the store anew, then acknowledge up to that number.
+    ChangesLost,
     /// Code of the application that the store calls panicked or gave no answer; the message names it. Mend it.
     Hook,
     /// A defect in strandline itself; please report it.
@@ -73,6 +76,7 @@ impl ErrorKind {
         ErrorKind::NotFound,
         ErrorKind::Exists,
         ErrorKind::Closed,
+        ErrorKind::ChangesLost,
         ErrorKind::Hook,
         ErrorKind::Internal,
     ];
@@ -110,6 +114,7 @@ struct Inner {
     context: String,
     place: Option<ErrorPlace>,
     lost: Option<Box<Lost>>,
+    oldest: Option<Seq>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -148,7 +153,8 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, operation: &'static str, context: impl Into<String>) -> Self {
         let context = context.into();
-        let inner = Inner { kind, operation, context, place: None, lost: None, source: None };
+        let (place, lost, oldest, source) = (None, None, None, None);
+        let inner = Inner { kind, operation, context, place, lost, oldest, source };
         Self { inner: Box::new(inner) }
     }
 
@@ -187,6 +193,19 @@ impl Error {
         let text = format!("of transactions, {deadlock}; begin it anew");
         let mut error = Self::new(ErrorKind::Deadlock, operation, text);
         error.inner.lost = Some(Box::new(Lost::Deadlock(deadlock)));
+        error
+    }
+
+    /// A change stream that has nothing left before `oldest`.
+    #[cold]
+    pub fn changes_lost(operation: &'static str, stream: &str, oldest: Seq) -> Self {
+        let text = format!(
+            "stream {stream} lagged too far: changes before {oldest} are gone; read the store anew, then acknowledge {} and go on \
+             from there, and give the stream more max_bytes or read it sooner",
+            oldest.previous()
+        );
+        let mut error = Self::new(ErrorKind::ChangesLost, operation, text);
+        error.inner.oldest = Some(oldest);
         error
     }
 
@@ -233,6 +252,11 @@ impl Error {
         }
     }
 
+    /// The oldest number that a change stream still has, if the error is that older ones are lost.
+    pub fn oldest(&self) -> Option<Seq> {
+        self.inner.oldest
+    }
+
     /// Where, why, and the remedy.
     pub fn context(&self) -> &str {
         &self.inner.context
@@ -274,7 +298,7 @@ impl From<Error> for std::io::Error {
             }
             ErrorKind::NoSpace => Io::StorageFull,
             ErrorKind::ReadOnly => Io::ReadOnlyFilesystem,
-            ErrorKind::NotFound => Io::NotFound,
+            ErrorKind::NotFound | ErrorKind::ChangesLost => Io::NotFound,
             ErrorKind::Exists => Io::AlreadyExists,
             ErrorKind::Closed => Io::BrokenPipe,
             ErrorKind::Hook | ErrorKind::Internal => Io::Other,

@@ -59,6 +59,26 @@ bugs! {
     DropTombstoneEarly,
     /// A manifest edit carries the floor's commit but not its last sequence number.
     FloorWithoutSequence,
+    /// A zone that a change stream is yet to give is let go one or two commits too early.
+    StreamZoneFreedEarly,
+    /// What an acknowledgement makes free is free before the edit that says so.
+    StreamFreedBeforeAck,
+    /// What a stream gives up is free before the edit that says so.
+    StreamLossUnsaid,
+    /// An open does not look for zones that only streams hold.
+    StreamZoneForgotten,
+    /// A stream gives what an earlier open cut off.
+    StreamIgnoresCut,
+    /// A stream gives commits that lack a segment.
+    StreamGivesPartial,
+    /// A stream gives commits that were given up.
+    StreamGivesVoid,
+    /// A stream gives commits that are not visible yet.
+    StreamGivesUnpublished,
+    /// The extents of values are not held for streams.
+    StreamValueFreed,
+    /// What happens to a keyspace has a number, and no edit says what it stands for.
+    StreamEventUnnoted,
     /// A flush edit is written while commits of the memtable are still unpublished.
     FlushUnpublished,
     /// Void records are returned by reads.

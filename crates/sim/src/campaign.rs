@@ -82,6 +82,10 @@ counters! {
         range_deletes,
         /// Operands merged into keys.
         operands,
+        /// Commits that a stream gave.
+        streamed,
+        /// A stream said that it has lost some.
+        changes_lost,
         /// Files of a log were used again for later parts of it.
         recycled,
         /// Files of a log were made before they were needed.

@@ -21,12 +21,14 @@ use crate::keyspace::{KeyspaceState, Routes};
 use crate::level0::merge::RunMerge;
 use crate::level0::run::Run;
 use crate::manifest::edit::{Edit, Fate, VersionEdit};
+use crate::manifest::streams::{EventDesc, EventKind};
 use crate::manifest::{Manifest, StoredOptions, creation};
 use crate::memtable::Memtable;
 use crate::options::{KeyspaceOptions, Level0Form};
 use crate::quantum::Worked;
 use crate::record::zone::Zone;
 use crate::span::{OptionalBounds, Span};
+use crate::stream::event::{EventCommit, EventNumber, event_edit, event_of};
 use crate::tree::Tree;
 use crate::ttl::Expiry;
 
@@ -53,27 +55,41 @@ impl Engine {
             return Err(Error::new(kind, "create keyspace", text));
         }
         let options = self.stored_options(options)?;
-        let mut spaces = self.keyspaces.write();
-        if spaces.named(name).is_some() {
-            return Err(Error::new(
-                ErrorKind::Exists,
-                "create keyspace",
-                format!("there is a keyspace {name} already; open it"),
-            ));
-        }
-        let made = NAME_BYTES_MAX as u64 + options_len(&options);
-        let id = self.room_for_options("create keyspace", made)?;
-        let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
-        let whole = Arc::new(Subrange::new(0, Span::default(), view));
-        // Before the edit, which then tells the time.
-        let (own, tiers) = (&options.options, &options.tiers);
-        let space = KeyspaceState::new(id, name, own, tiers, &self.hooks, vec![whole], None);
-        let _told = space.expiry.as_ref().map(Expiry::now);
-        let space = Arc::new(space);
-        let edit = self.edit(creation(id, name, &options))?;
-        self.space.holders.count(1, 0);
-        spaces.insert(Arc::clone(&space));
-        edit.end();
+        let timed = options.options.ttl.is_some();
+        let event = EventDesc { keyspace: 0, name: name.into(), timed, kind: EventKind::Created };
+        let made = |commit: &mut EventCommit<'_, '_>| {
+            let mut spaces = self.keyspaces.write();
+            if spaces.named(name).is_some() {
+                return Err(Error::new(
+                    ErrorKind::Exists,
+                    "create keyspace",
+                    format!("there is a keyspace {name} already; open it"),
+                ));
+            }
+            let made = NAME_BYTES_MAX as u64 + options_len(&options);
+            let id = self.room_for_options("create keyspace", made)?;
+            let mut changes = creation(id, name, &options);
+            match commit.take()? {
+                EventNumber::NotNow => return Ok(None),
+                EventNumber::At(number) => {
+                    changes.extend(event_edit(number, &EventDesc { keyspace: id, ..event.clone() }));
+                }
+                EventNumber::Unneeded => {}
+            }
+            let view = View::first(Vec::new(), Vec::new(), Arc::new(Tree::default()));
+            let whole = Arc::new(Subrange::new(0, Span::default(), view));
+            // Before the edit, which then tells the time.
+            let (own, tiers) = (&options.options, &options.tiers);
+            let space = KeyspaceState::new(id, name, own, tiers, &self.hooks, vec![whole], None);
+            let _told = space.expiry.as_ref().map(Expiry::now);
+            let space = Arc::new(space);
+            let edit = self.edit(changes)?;
+            self.space.holders.count(1, 0);
+            spaces.insert(Arc::clone(&space));
+            edit.end();
+            Ok(Some(space))
+        };
+        let space = self.with_event("create keyspace", &event, made)?;
         if space.expiry.is_some() {
             // From now on looks for expired values are due, to which nothing else may call a thread.
             self.background.member.wake();
@@ -147,12 +163,32 @@ impl Engine {
         // No lock is held while what was reserved before is awaited: an ingest among that wants them.
         let last_seq = self.close_space(&space).ok_or_else(missing)?;
         self.await_seq(last_seq)?;
-        // No flush or merge of this keyspace may be under way while its zones are retired.
-        let mut jobs = self.background.jobs();
-        let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.abandon(self, &space);
-        self.abandon_compactions(&space);
-        self.remove_space(&space)?;
+        let mut tried = false;
+        let dropped = self.with_event(
+            "drop keyspace",
+            &event_of(&space, EventKind::Dropped),
+            |commit| {
+                // No flush or merge of this keyspace may be under way while its zones are retired.
+                let mut jobs = self.background.jobs();
+                let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+                jobs.abandon(self, &space);
+                self.abandon_compactions(&space);
+                let event = match commit.take()? {
+                    EventNumber::NotNow => return Ok(None),
+                    EventNumber::At(number) => {
+                        event_edit(number, &event_of(&space, EventKind::Dropped))
+                    }
+                    EventNumber::Unneeded => None,
+                };
+                tried = true;
+                self.remove_space(&space, event).map(Some)
+            },
+        );
+        if dropped.is_err() && !tried {
+            let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
+            self.take_back(&space, &space.subranges());
+        }
+        dropped?;
         self.reclaim();
         // Its tables are removed.
         self.background.member.wake();
@@ -176,13 +212,14 @@ impl Engine {
         Some(pass.next_seq() - 1)
     }
 
-    /// The edit that drops a closed keyspace, and what follows from it. The caller holds `admin` and the jobs.
-    fn remove_space(&self, space: &Arc<KeyspaceState>) -> Result<()> {
+    /// The edit that drops a closed keyspace, with the `event` for streams, and what follows from it. The caller holds `admin` and the jobs.
+    fn remove_space(&self, space: &Arc<KeyspaceState>, event: Option<VersionEdit>) -> Result<()> {
         let subranges = space.subranges();
         let views: Vec<_> = subranges.iter().map(|subrange| subrange.view.load_full()).collect();
         let sources = DroppedSources::of(&views);
         self.plant_before_drop(&sources);
-        let changes = sources.changes(space.id);
+        let mut changes = sources.changes(space.id);
+        changes.extend(event);
         // One that was prepared meanwhile has seen that the keyspace is open, or sees that it is not.
         self.refuse_prepared(space).inspect_err(|_| self.take_back(space, &subranges))?;
         let edit = self.edit(changes).inspect_err(|_| self.take_back(space, &subranges))?;

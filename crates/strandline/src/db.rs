@@ -15,6 +15,7 @@ mod read_options;
 mod runtime;
 mod slice;
 mod snapshot;
+mod stream;
 mod trace;
 mod transaction;
 mod update;
@@ -38,6 +39,7 @@ pub use range::IntoRange;
 pub use read_options::{KeyBound, ReadOptions};
 pub use slice::Slice;
 pub use snapshot::Snapshot;
+pub use stream::Stream;
 pub use transaction::{
     Isolation, PreparedTransaction, Transaction, TransactionCursor, TransactionIter,
     TransactionMode, TransactionOptions,

@@ -80,6 +80,7 @@ mod span;
 #[cfg(feature = "steps")]
 #[doc(hidden)]
 pub mod steps;
+mod stream;
 mod throttle;
 mod tracer;
 mod transaction;
@@ -105,8 +106,9 @@ pub use check::owners::{Doubled, Owned, Owner, Place, SpaceReport};
 pub use compaction::under_way::figures::CompactionFigures;
 pub use db::{
     Batch, Cursor, Db, IndexedBatch, IntoRange, Isolation, Iter, KeyBound, Keys, Keyspace,
-    PinnedValue, PreparedTransaction, ReadOptions, Slice, Snapshot, Transaction, TransactionCursor,
-    TransactionIter, TransactionMode, TransactionOptions, WriteDurability, WriteOptions,
+    PinnedValue, PreparedTransaction, ReadOptions, Slice, Snapshot, Stream, Transaction,
+    TransactionCursor, TransactionIter, TransactionMode, TransactionOptions, WriteDurability,
+    WriteOptions,
 };
 pub use engine::transactions::TransactionFigures;
 pub use hooks::events::{self, Event, Listener};
@@ -143,6 +145,8 @@ pub use recovery::recover::{Damage, Report as RecoveryReport};
 pub use repair::{LostRange, RepairReport, repair};
 pub use runtime::{Runtime, RuntimeFigures, RuntimeOptions};
 pub use ssd::{DeviceFigures, SsdModel};
+pub use stream::batch::{Changed, StreamBatch, StreamedChange};
+pub use stream::slots::{StreamFigures, StreamOptions};
 pub use tracer::{TraceOptions, TraceSummary};
 
 /// The examples of the front page, as tests.

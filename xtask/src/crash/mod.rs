@@ -1,6 +1,7 @@
 //! `cargo xtask crash`: campaigns that cut the power, and mutants that they must notice.
 
 mod args;
+mod consumer;
 mod engines;
 mod explore;
 mod hunt;

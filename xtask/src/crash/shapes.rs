@@ -3,7 +3,7 @@
 use sim::{Keys, Shape};
 
 use super::engines::{GAPS, PM_TABLES, SHORT_OF_ROOM};
-use super::system::{KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS};
+use super::system::{KINDS, KINDS_OF_CUTS, KINDS_OF_LEVELS, KINDS_OF_STREAMS};
 
 /// A little of everything that a store without tables does.
 pub fn mixed() -> Shape {
@@ -279,4 +279,29 @@ pub fn creation() -> Shape {
 /// A store with something of everything, opened again and again.
 pub fn moves() -> Shape {
     Shape { ops: 12, reopens: 3, ..keyspaces() }
+}
+
+/// Overwrites, batches and long values, background work that frees what they were in, and a consumer that comes now and then.
+pub fn streams() -> Shape {
+    Shape {
+        ops: 44,
+        keys: Keys::short(5),
+        keyspaces: 2,
+        value_lens: vec![8, 16, 90, 200],
+        deletes: 10,
+        range_deletes: 3,
+        merges: 15,
+        batches: 25,
+        reads: 2,
+        abandons: 5,
+        background: 40,
+        kinds: KINDS_OF_STREAMS,
+        reopens: 4,
+        ..mixed()
+    }
+}
+
+/// The same with keyspaces that come and go, and files that are taken in.
+pub fn streams_whole() -> Shape {
+    Shape { keyspaces: 3, admin: 8, ingests: 3, checkpoints: 2, ..streams() }
 }

@@ -15,6 +15,7 @@ use strandline::{
     CachePolicy, Compression, Db, Options, PmSource, SsdSource, TierSource, TierSpec, WalSync,
 };
 
+use super::consumer::Consumer;
 use super::sites::Sites;
 use super::system::{EXPIRING, Engine, SimLog, refused};
 use super::whole::{self, Spaces};
@@ -56,6 +57,8 @@ pub struct Store {
     turns: Cell<u8>,
     /// Commits behind W2 that are not published.
     pub in_flight: Cell<u32>,
+    /// The consumer of its stream, where it has one.
+    pub consumer: RefCell<Consumer>,
 }
 
 impl Store {
@@ -183,6 +186,10 @@ impl Engine {
         let sites = if self.sited { Some(Sites::of(self.tiers)) } else { None };
         let spaces = Spaces::of(&db, self.expires.then_some(EXPIRING), sites)?;
         steps::warm_cache(db.default_keyspace());
+        let consumer = match self.stream_zones {
+            0 => Consumer::default(),
+            _ => Consumer::of(&db, &*fs, self)?,
+        };
         let recovery = db.recovery();
         let probe = Probe {
             cuts_below_survivor: recovery.survivors_dropped,
@@ -199,6 +206,7 @@ impl Engine {
             probe: RefCell::new(probe),
             turns: Cell::new(0),
             in_flight: Cell::new(0),
+            consumer: RefCell::new(consumer),
         })
     }
 }

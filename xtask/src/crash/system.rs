@@ -26,6 +26,10 @@ pub const KINDS: u8 = 4;
 pub const KINDS_OF_LEVELS: u8 = 5;
 /// The same where subranges are split and joined, too.
 pub const KINDS_OF_CUTS: u8 = 8;
+/// Those from here on are turns of the consumer of a stream.
+pub const CONSUMER: u8 = KINDS_OF_CUTS;
+/// All of them.
+pub const KINDS_OF_STREAMS: u8 = CONSUMER + 6;
 
 /// The log of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,8 @@ pub struct Engine {
     pub moves: bool,
     /// One keyspace has a time to live; what is deleted there is a value that has expired as it is written.
     pub expires: bool,
+    /// Zones that a stream may keep, whose consumer is [`CONSUMER`]; 0: there is none.
+    pub stream_zones: u64,
     /// A logic fault that is switched on.
     pub planted: Option<Bug>,
 }
@@ -166,7 +172,8 @@ impl System for Engine {
     }
 
     fn visit(&self, store: &Store, each: &mut Show<'_>) -> Result<()> {
-        show(&store.spaces, self.keys, each)
+        show(&store.spaces, self.keys, each)?;
+        if self.stream_zones > 0 { self.check_stream(store) } else { Ok(()) }
     }
 
     fn beside_dir(&self) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use strandline::steps::{self, Read, Step, Stepped, Write};
 use strandline::{Keyspace, ReadOptions, Snapshot};
 
 use super::store::Store;
-use super::system::{Engine, disagree, refused};
+use super::system::{CONSUMER, Engine, disagree, refused};
 use super::whole::{self, Incoming};
 
 /// Subranges of a keyspace at most: each takes two zones.
@@ -137,6 +137,9 @@ impl Engine {
     /// One step of background work: flush the active memtable, or do a few entries of whatever is due.
     fn background(&self, store: &Store, kind: u8, step: u32) -> Result<Progress> {
         let Store { db, spaces, .. } = store;
+        if kind >= CONSUMER && self.stream_zones > 0 {
+            return self.consume(store, step);
+        }
         match (kind, step) {
             (0 | 1, 0) => {
                 spaces.each().for_each(|(_, space)| steps::switch_memtable(space));

@@ -112,11 +112,13 @@ impl Engine {
         let keeps_tier = planted::is(Bug::CheckpointKeepsTier);
         let (views, cut) = self.cut()?;
         let now = self.manifest.lock().state.clone();
-        // The copy's manifest: as the store's, without zones and runs, whose data becomes tables.
+        // The copy's manifest: as the store's, without zones and runs, whose data becomes tables, and without streams, which give
+        // what is in zones.
         let mut state = ManifestState {
             floor: cut,
             keyspaces: Default::default(),
             zones: Default::default(),
+            streams: Default::default(),
             ..now
         };
         let tables = Arc::new(Tables::new(table_dir, FileRoom::unlimited(), StoreCache::own(0)));

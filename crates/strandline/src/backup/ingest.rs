@@ -32,6 +32,7 @@ use crate::record::format::Kind;
 use crate::record::store::Leaf;
 use crate::ring::sequencer::SequencerGuard;
 use crate::span::{KeyBounds, OptionalBounds, Span};
+use crate::stream::event::{event_edit, ingested};
 use crate::tree::Tree;
 use crate::tree::copy::copy;
 use crate::tree::desc::TableDesc;
@@ -218,6 +219,9 @@ impl Engine {
         writer: &mut Option<LockingWrite<'e>>,
     ) -> Result<Option<Seq>> {
         let publishes_first = planted::is(Bug::IngestPublishedFirst);
+        if self.streams.are_there() {
+            self.room_for_event(&ingested(space, descs));
+        }
         // I2: an empty commit takes the number. Active memtables with keys of the files are switched, so that later writes to
         // these keys are newer than the number.
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
@@ -295,7 +299,9 @@ impl Engine {
                 (desc.level, desc.global_seq, desc.min_seq, desc.max_seq) = (level, seq, seq, seq);
             }
             let changes = made.iter().map(|new| VersionEdit::AddTable(Box::new(new.desc.clone())));
-            let edit = self.edit(changes.collect())?;
+            let streams = self.streams.are_there();
+            let event = streams.then(|| event_edit(seq, &ingested(space, descs))).flatten();
+            let edit = self.edit(changes.chain(event).collect())?;
             let subranges = space.subranges();
             let gates: Vec<_> =
                 subranges.iter().map(|each| each.view.load().gate.close()).collect();

@@ -36,6 +36,8 @@ pub enum Owner {
     Values { keyspace: String, id: u64 },
     /// A zone of the cache (`pm_cache`): it goes where others need it.
     Cache { no: u32 },
+    /// A zone or value that only change streams need: it goes once they have passed what is in it, or where others need it.
+    Streams,
     /// Areas of the manifest's log that are beyond the first.
     Manifest,
     /// Nothing names it any more; it is free when space is asked for next.
@@ -170,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Zones whose words say that they are granted but which neither a memtable nor a run holds: those that a merge
+    /// Zones whose words say that they are granted but which neither a memtable nor a run holds, nor a stream: those that a merge
     /// under way moves records to are among them.
     #[cfg(feature = "steps")]
     pub(crate) fn leaked_zones(&self) -> u64 {
@@ -182,6 +184,7 @@ impl Engine {
             held.extend(view.runs.iter().flat_map(|run| &run.zones).map(|used| used.zone.no));
         }
         held.extend(self.cache_zones());
+        held.extend(self.streams.all_held().0.iter().map(|kept| kept.zone().no));
         let geometry = self.media.pool.geometry();
         let granted = (0..geometry.zones())
             .filter(|no| !matches!(self.media.pool.header(*no), pool::HeaderState::Free));
@@ -246,6 +249,7 @@ impl Engine {
             self.owned_by(&space, &mut |place, owner| owned.push(Owned { place, owner }));
         }
         self.add_held(&mut owned);
+        self.add_held_for_streams(&mut owned);
         let cached = self.cache_zones().into_iter();
         owned.extend(
             cached.map(|no| Owned { place: self.zone_place(no), owner: Owner::Cache { no } }),
@@ -276,6 +280,16 @@ impl Engine {
             let beside = zone.filter(|place| !known.contains(place));
             owned.extend(beside.map(|place| Owned { place, owner: Owner::Going }));
         }
+    }
+
+    /// Adds what only change streams hold.
+    fn add_held_for_streams(&self, owned: &mut Vec<Owned>) {
+        let known: BTreeSet<Place> = owned.iter().map(|owned| owned.place).collect();
+        let (zones, extents) = self.streams.all_held();
+        let zones = zones.iter().map(|kept| self.zone_place(kept.zone().no));
+        let extents = extents.iter().map(|hold| Place::Pool(hold.extent()));
+        let alone = zones.chain(extents).filter(|place| !known.contains(place));
+        owned.extend(alone.map(|place| Owned { place, owner: Owner::Streams }));
     }
 
     fn owned_by(&self, space: &KeyspaceState, own: &mut impl FnMut(Place, Owner)) {

@@ -3,6 +3,7 @@
 pub(crate) mod background;
 mod errors;
 pub(crate) mod job;
+mod lagging_streams;
 mod lifetime;
 mod manifest_editor;
 mod member;
@@ -48,6 +49,7 @@ use crate::runtime::{MemoryShare, Runtime};
 use crate::socket::Window;
 use crate::space::Space;
 pub(crate) use crate::space::budget::Claim;
+use crate::stream::kept::Streams;
 use crate::tracer::Tracer;
 use crate::tree::memory::PmRooms;
 use crate::tree::names::FileName;
@@ -113,6 +115,8 @@ pub(crate) struct Engine {
     pub tracer: Tracer,
     /// What became of transactions.
     pub transactions: TransactionCounts,
+    /// Change streams, and what is held for them.
+    pub streams: Streams,
 }
 
 impl Engine {
@@ -126,8 +130,17 @@ impl Engine {
         recovered: Recovered,
     ) -> Result<Engine> {
         let lifetime = Lifetime::begin(access, recovered.report)?;
-        let Recovered { manifest, keyspaces, visible, pending_free, tables, cache_zones, .. } =
-            recovered;
+        let Recovered {
+            manifest,
+            keyspaces,
+            visible,
+            pending_free,
+            tables,
+            cache_zones,
+            streams,
+            ..
+        } = recovered;
+        let streams = Streams::new(streams);
         let epoch = manifest.state.epoch;
         let durably = if media.region.is_private() { Durably::ByLog } else { Durably::AtOnce };
         let events = Arc::clone(hooks.events());
@@ -158,6 +171,7 @@ impl Engine {
             window: Window::default(),
             tracer: Tracer::idle(),
             transactions: TransactionCounts::default(),
+            streams,
             options: ArcSwap::from_pointee(options),
             changing: Mutex::default(),
             surroundings,
@@ -169,6 +183,7 @@ impl Engine {
             engine.space.holders.count(1, 0);
             engine.space.holders.add(&space, &subrange);
         }
+        engine.space.set_streams_share(engine.streams.most_bytes());
         engine.update_reserve();
         Ok(engine)
     }

@@ -41,7 +41,7 @@ impl Engine {
         }
     }
 
-    /// Takes zones from the cache until `wanted` are free. One that a reader holds is free once that has left: no other is taken in its
+    /// Takes zones from the cache, and then from streams, until `wanted` are free. One that a reader holds is free once that has left: no other is taken in its
     /// place.
     fn free_zones(&self, wanted: u32) -> u32 {
         let free = || self.media.pool.space().free_zones;
@@ -55,6 +55,19 @@ impl Engine {
                 if free() <= before {
                     break;
                 }
+            }
+        }
+        // What streams hold goes last: it does not come back.
+        let zone_len = self.media.pool.geometry().zone_len();
+        while free() < wanted {
+            let before = free();
+            let lacking = u64::from(wanted - before) * zone_len;
+            if self.space.kept_zones() == 0 || !self.give_changes_back(lacking) {
+                break;
+            }
+            self.reclaim();
+            if free() <= before {
+                break;
             }
         }
         free()
@@ -114,12 +127,17 @@ impl Engine {
                 taken = take();
             }
         }
+        while taken.is_none() && self.give_changes_back(len) {
+            self.reclaim();
+            taken = take();
+        }
         let hold = taken?;
         self.free_zones(budget.put_reserve);
         if pool.space().free_zones < budget.put_reserve {
             hold.give_back_unwritten(pool);
             return None;
         }
+        self.trim_streams();
         Some(hold)
     }
 

@@ -26,16 +26,18 @@ use crate::observe::properties::{
 use crate::options::{Compression, KeyspaceOptions, KeyspacePlacement, KeyspaceTiers, Placement};
 use crate::probe::{Probe, ProbeSource, TimedProbe};
 use crate::recovery::recover::{Damage, Report};
+use crate::stream::slots::StreamFigures;
 use crate::tracer::TraceSummary;
 
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, locks, persisted, pm_model, places, ssd_device, dram_bytes, dram,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, locks, streams, pm_held_by_streams, persisted, pm_model, places, ssd_device, dram_bytes, dram,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
     LockFigures { held, bytes, waits, wait_micros, timeouts, deadlocks, expired }
+    StreamFigures { name, acked, lost, behind, backlog_bytes, held_bytes, max_bytes }
     TransactionFigures { open, committed, conflicts, looks, holds }
     LockReport { locks, count, bytes, deadlocks }
     LockStatus { keyspace, target, mode, holders, waiting }

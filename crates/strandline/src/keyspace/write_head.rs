@@ -119,6 +119,17 @@ impl Lengths {
     }
 }
 
+/// How far a zone is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// It stands ready, and nothing is reserved in it.
+    Nothing,
+    /// It is being filled: what is reserved ends there.
+    Upto(PmOffset),
+    /// Nothing more is reserved in it, and nothing in it is newer than this number.
+    Wholly(Seq),
+}
+
 /// The number of a write head that takes no more writes.
 const CLOSED: u64 = u64::MAX;
 /// What a write head takes that is held: no View has that number.
@@ -243,6 +254,20 @@ impl WriteHead {
     pub(crate) fn spare(&self, _pass: &SequencerGuard<'_>) -> Option<PmOffset> {
         let start = self.fill.spare_start.load(Relaxed);
         (start != 0).then(|| PmOffset::new(start))
+    }
+
+    /// How far `zone` is filled, which stood ready here once.
+    pub(crate) fn filled(&self, _pass: &SequencerGuard<'_>, zone: &Zone) -> Filled {
+        let fill = &*self.fill;
+        if fill.spare_start.load(Relaxed) == zone.start.get() {
+            return Filled::Nothing;
+        }
+        let tail = PmOffset::new(fill.tail.load(Relaxed));
+        // In the zone being filled something is reserved, so no tail is where a zone begins.
+        if zone.start < tail && tail <= zone.end {
+            return Filled::Upto(tail);
+        }
+        Filled::Wholly(self.last_seq())
     }
 
     /// Takes the spare zone away, if nothing is reserved in the active memtable. Tells where it begins.

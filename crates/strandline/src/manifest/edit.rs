@@ -11,6 +11,7 @@ use sst::SEQ_MAX;
 use crate::level0::run::RunDesc;
 use crate::level0::run::pieces::Pieces;
 use crate::manifest::keyspace_options::{self, StoredOptions};
+use crate::manifest::streams::{self, StreamEdit};
 use crate::manifest::value_fields::{put_shares, put_value_file, shares, value_file};
 use crate::tree::desc::{TableDesc, ValueFileDesc};
 use crate::tree::tiers::OWN;
@@ -97,6 +98,8 @@ pub(crate) enum VersionEdit {
         id: u64,
         smallest: Vec<u8>,
     },
+    /// About change streams.
+    Stream(Box<StreamEdit>),
 }
 
 /// Bytes that so many tables take in an edit, as neighbours.
@@ -180,12 +183,12 @@ fn run(reader: &mut Reader<'_>) -> Option<RunDesc> {
     })
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-fn bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+pub(super) fn bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     let len = usize::try_from(reader.varint()?).ok()?;
     Some(reader.take(len)?.to_vec())
 }
@@ -269,7 +272,7 @@ fn table<'r>(
     })
 }
 
-fn id32(reader: &mut Reader<'_>) -> Option<u32> {
+pub(super) fn id32(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
 
@@ -341,6 +344,7 @@ impl VersionEdit {
             | VersionEdit::Clock(_)
             | VersionEdit::Zone { .. }
             | VersionEdit::ForgetZone { .. }
+            | VersionEdit::Stream(_)
             | VersionEdit::NextIds { .. } => None,
         }
     }
@@ -472,6 +476,7 @@ impl VersionEdit {
                 put_ids(out, old);
                 put_new_subranges(out, new);
             }
+            VersionEdit::Stream(edit) => edit.encode(out),
         }
     }
 
@@ -554,12 +559,20 @@ impl VersionEdit {
                 id: reader.varint()?,
                 tier: id32(reader)?,
             },
+            code if streams::CODES.contains(&code) => {
+                VersionEdit::Stream(Box::new(StreamEdit::decode(code, reader)?))
+            }
             _ => return None,
         })
     }
 }
 
 impl Edit {
+    /// Whether it is about change streams.
+    pub(super) fn concerns_streams(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, VersionEdit::Stream(_)))
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.floor.get());

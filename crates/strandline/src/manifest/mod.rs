@@ -5,6 +5,7 @@ pub(crate) mod edit;
 pub(crate) mod file;
 mod keyspace_desc;
 mod keyspace_options;
+pub(crate) mod streams;
 mod text;
 mod value_fields;
 
@@ -20,6 +21,7 @@ use crate::tree::names::FilePlace;
 use edit::{Edit, Fate, VersionEdit};
 pub(crate) use keyspace_desc::{KeyspaceDesc, RunState, creation};
 pub(crate) use keyspace_options::StoredOptions;
+use streams::StreamsState;
 
 /// What replaying the log yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub(crate) struct ManifestState {
     pub next_table: u64,
     pub keyspaces: BTreeMap<u32, KeyspaceDesc>,
     pub zones: BTreeMap<u32, (u64, Fate)>,
+    pub streams: StreamsState,
 }
 
 const NO_KEYSPACE: Broken = "a change is about a keyspace that exists";
@@ -102,6 +105,7 @@ impl ManifestState {
                 self.next_run = self.next_run.max(*run);
                 self.next_table = self.next_table.max(*table);
             }
+            VersionEdit::Stream(edit) => self.streams.apply(edit)?,
         }
         Ok(())
     }
@@ -137,6 +141,9 @@ impl ManifestState {
         for id in edit.changes.iter().filter_map(concerns_values).collect::<BTreeSet<u32>>() {
             self.keyspaces.get_mut(&id).into_iter().for_each(|keyspace| keyspace.levels.settle());
         }
+        if edit.concerns_streams() {
+            self.streams.settle();
+        }
         Ok(())
     }
 
@@ -157,6 +164,7 @@ impl ManifestState {
             incarnation: *incarnation,
             fate: *fate,
         }));
+        changes.extend(self.streams.snapshot().map(|edit| VersionEdit::Stream(Box::new(edit))));
         Edit { floor: self.floor, changes }
     }
 
@@ -196,10 +204,11 @@ impl ManifestState {
 
 /// What an edit changes, as it was before.
 struct Before {
-    /// All but keyspaces and zones.
+    /// All but keyspaces, zones and streams.
     rest: ManifestState,
     keyspaces: BTreeMap<u32, Option<KeyspaceDesc>>,
     zones: BTreeMap<u32, Option<(u64, Fate)>>,
+    streams: Option<StreamsState>,
 }
 
 impl ManifestState {
@@ -211,7 +220,6 @@ impl ManifestState {
         let (epoch, floor, next_keyspace) = (self.epoch, self.floor, self.next_keyspace);
         let clock = self.clock;
         let (next_run, next_table) = (self.next_run, self.next_table);
-        let (none, no_zones) = (BTreeMap::new(), BTreeMap::new());
         Before {
             rest: ManifestState {
                 epoch,
@@ -220,9 +228,9 @@ impl ManifestState {
                 next_keyspace,
                 next_run,
                 next_table,
-                keyspaces: none,
-                zones: no_zones,
+                ..ManifestState::default()
             },
+            streams: edit.concerns_streams().then(|| self.streams.clone()),
             keyspaces: keyspaces.iter().map(|id| (*id, self.keyspaces.get(id).cloned())).collect(),
             zones: zones.iter().map(|no| (*no, self.zones.get(no).copied())).collect(),
         }
@@ -231,7 +239,8 @@ impl ManifestState {
     fn restore(&mut self, before: Before) {
         let keyspaces = std::mem::take(&mut self.keyspaces);
         let zones = std::mem::take(&mut self.zones);
-        *self = ManifestState { keyspaces, zones, ..before.rest };
+        let streams = before.streams.unwrap_or_else(|| std::mem::take(&mut self.streams));
+        *self = ManifestState { keyspaces, zones, streams, ..before.rest };
         for (id, keyspace) in before.keyspaces {
             match keyspace {
                 Some(keyspace) => self.keyspaces.insert(id, keyspace),
@@ -318,7 +327,7 @@ impl Manifest {
         self.resized.insert(id);
     }
 
-    /// Bytes that keyspaces, with their runs and tables, take in a snapshot.
+    /// Bytes that keyspaces, with their runs and tables, and streams take in a snapshot.
     pub(crate) fn keyspace_bytes(&mut self) -> u64 {
         for id in std::mem::take(&mut self.resized) {
             let Some(keyspace) = self.state.keyspaces.get(&id) else { continue };
@@ -327,7 +336,7 @@ impl Manifest {
             self.sizes.insert(id, bytes);
             self.known_bytes += bytes;
         }
-        self.known_bytes
+        self.known_bytes + self.state.streams.bytes()
     }
 }
 

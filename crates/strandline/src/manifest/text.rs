@@ -5,6 +5,7 @@ use std::fmt;
 use pool::Extent;
 
 use super::edit::Fate;
+use super::streams::{EventDesc, EventKind, SlotDesc, StreamsState};
 use super::{ManifestState, RunState, StoredOptions};
 use crate::level0::run::RunDesc;
 use crate::tree::desc::{TableDesc, ValueFileState};
@@ -46,8 +47,28 @@ impl fmt::Display for ManifestState {
                 Fate::Retired => writeln!(f, "retired"),
             }?;
         }
-        Ok(())
+        write_streams(f, &self.streams)
     }
+}
+
+fn write_streams(f: &mut fmt::Formatter<'_>, streams: &StreamsState) -> fmt::Result {
+    for (name, slot) in &streams.slots {
+        let SlotDesc { acked, lost, max_bytes } = slot;
+        let name = name.escape_debug();
+        writeln!(f, "stream {name}: acknowledged {acked}, lost {lost}, at most {max_bytes} bytes")?;
+    }
+    for (epoch, cut) in &streams.ends {
+        writeln!(f, "open {epoch} counts up to {cut} for streams")?;
+    }
+    for (number, EventDesc { keyspace, name, kind, .. }) in &streams.events {
+        let what = match kind {
+            EventKind::Created => "was created",
+            EventKind::Dropped => "was dropped",
+            EventKind::Ingested { .. } => "took in tables",
+        };
+        writeln!(f, "at {number} keyspace {keyspace} {} {what}", name.escape_debug())?;
+    }
+    Ok(())
 }
 
 fn quoted(key: &[u8]) -> String {

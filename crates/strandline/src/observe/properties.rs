@@ -22,6 +22,7 @@ use crate::observe::basis::Basis;
 use crate::observe::dram::DramUse;
 use crate::observe::places::MemoryPlaces;
 use crate::options::KeyspaceOptions;
+use crate::stream::slots::StreamFigures;
 use crate::tracer::TraceSummary;
 use crate::tree::Tree;
 use crate::tree::desc::LEVELS;
@@ -81,6 +82,10 @@ pub struct Properties {
     pub transactions: TransactionFigures,
     /// What became of their locks.
     pub locks: LockFigures,
+    /// Change streams, by name.
+    pub streams: Vec<StreamFigures>,
+    /// Bytes of persistent memory that nothing but change streams needs; writers that find no other get it.
+    pub pm_held_by_streams: u64,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
     /// What the model of persistent memory counted since then, if the pool has one.
@@ -374,6 +379,8 @@ impl Properties {
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             locks: engine.locks.figures(),
             transactions: engine.transactions.figures(engine.lifetime.usage.holds.transactions()),
+            streams: engine.stream_figures(),
+            pm_held_by_streams: engine.held_by_streams(),
             persisted: region.stats(),
             pm_model: model_figures(engine),
             places: MemoryPlaces::of(engine, dram.memtables + dram.runs),

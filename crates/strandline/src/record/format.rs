@@ -377,6 +377,14 @@ impl RecordHead {
         }
     }
 
+    /// Last number of its commit. Only a commit's own records know it, and only the first of a segment.
+    pub(crate) fn commit_end(&self) -> Seq {
+        match self.role {
+            Role::First(segment) => self.number() + u64::from(segment.commit_records) - 1,
+            _ => self.seq,
+        }
+    }
+
     /// Whether the record's bytes pass their checksum. `bytes` hold at least [`RecordHead::len`] bytes.
     #[inline]
     pub(crate) fn verify(&self, bytes: &[u8], seed: u64) -> bool {

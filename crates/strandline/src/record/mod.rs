@@ -6,6 +6,7 @@ pub(crate) mod format;
 pub(crate) mod found;
 pub(crate) mod grants;
 pub(crate) mod kind;
+pub(crate) mod segment;
 pub(crate) mod short;
 pub(crate) mod store;
 pub(crate) mod zone;

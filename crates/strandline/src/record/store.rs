@@ -377,7 +377,8 @@ impl Media {
         ExtentRef::decode(self.stored_value(entry))
     }
 
-    fn extent_value(&self, record_at: PmOffset, reference: &[u8]) -> Result<&[u8]> {
+    /// The value outside a record that says `reference` of it.
+    pub(crate) fn extent_value(&self, record_at: PmOffset, reference: &[u8]) -> Result<&[u8]> {
         let extent = ExtentRef::decode(reference)
             .filter(|extent| {
                 extent.at.checked_add(extent.len).is_some_and(|end| end.get() <= self.region.len())

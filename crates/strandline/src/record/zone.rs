@@ -4,7 +4,7 @@
 //! **I-ZONE-2** A zone becomes free only after the edit that retires it is durable *and* the last `Arc` is
 //! gone; then its word is cleared, then it may be granted again under a new incarnation.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{PmOffset, Seq};
@@ -24,9 +24,15 @@ pub(crate) struct Zone {
     pub base_seq: Seq,
     /// Runs that the manifest has and that name records here.
     named_by: AtomicU32,
-    retired: AtomicBool,
+    /// [`RETIRED`] and [`KEPT`], as far as they hold.
+    state: AtomicU8,
     pending_free: Arc<PendingFree>,
 }
+
+/// It goes with its last holder.
+const RETIRED: u8 = 1;
+/// Change streams hold it.
+const KEPT: u8 = 2;
 
 /// Space that nothing in memory names any more, waiting to be made free by the thread that next needs space.
 #[derive(Default)]
@@ -34,6 +40,8 @@ pub(crate) struct PendingFree {
     dead: Mutex<Dead>,
     /// Retired zones to which references are left.
     dying: AtomicUsize,
+    /// Of these, those that change streams hold.
+    kept: AtomicUsize,
     /// Owners of zones and extents that there are.
     pub(crate) owners: Count,
     /// Threads between the free space of the pool and an owner, or what waits here.
@@ -59,7 +67,12 @@ impl Dead {
 impl PendingFree {
     /// Whether zones will come once those who read them have left.
     pub(crate) fn awaits_readers(&self) -> bool {
-        self.dying.load(Ordering::Relaxed) > 0
+        self.dying.load(Ordering::Relaxed) > self.kept_zones()
+    }
+
+    /// Retired zones that change streams hold: nothing else of the store needs them.
+    pub(crate) fn kept_zones(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self) -> Dead {
@@ -95,7 +108,7 @@ impl Zone {
             end: range.end,
             base_seq,
             named_by: AtomicU32::new(0),
-            retired: AtomicBool::new(false),
+            state: AtomicU8::new(0),
             pending_free: Arc::clone(pending_free),
         })
     }
@@ -118,21 +131,77 @@ impl Zone {
     /// Marks that no durable edit names this zone, or that one retires it: it goes with its last holder
     /// (I-ZONE-2).
     pub(crate) fn retire(&self) {
-        if !self.retired.swap(true, Ordering::Release) {
+        let before = self.state.fetch_or(RETIRED, Ordering::AcqRel);
+        if before & RETIRED == 0 {
             self.pending_free.dying.fetch_add(1, Ordering::Relaxed);
+            self.count_kept(before);
         }
     }
 
     /// Whether it goes with its last holder.
     pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & RETIRED != 0
     }
 
     /// Marks that a durable edit names this zone after all, or that its owner fills it anew.
     pub(crate) fn keep(&self) {
-        if self.retired.swap(false, Ordering::Release) {
+        let before = self.state.fetch_and(!RETIRED, Ordering::AcqRel);
+        if before & RETIRED != 0 {
             self.pending_free.dying.fetch_sub(1, Ordering::Relaxed);
+            self.discount_kept(before);
         }
+    }
+
+    /// Notes that change streams hold it, which they do once.
+    fn begin_kept(&self) {
+        let before = self.state.fetch_or(KEPT, Ordering::AcqRel);
+        self.count_kept(before);
+    }
+
+    /// Notes that they do not any more.
+    fn end_kept(&self) {
+        let before = self.state.fetch_and(!KEPT, Ordering::AcqRel);
+        self.discount_kept(before);
+    }
+
+    /// One of both marks was added to those of `before`.
+    fn count_kept(&self, before: u8) {
+        if before != 0 {
+            self.pending_free.kept.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One of both marks was taken from those of `before`.
+    fn discount_kept(&self, before: u8) {
+        if before == RETIRED | KEPT {
+            self.pending_free.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A zone that change streams hold. However many do, it is held once.
+pub(crate) struct StreamHold {
+    zone: Arc<Zone>,
+}
+
+impl StreamHold {
+    pub(crate) fn begin(zone: &Arc<Zone>) -> StreamHold {
+        zone.begin_kept();
+        StreamHold { zone: Arc::clone(zone) }
+    }
+}
+
+impl std::ops::Deref for StreamHold {
+    type Target = Zone;
+
+    fn deref(&self) -> &Zone {
+        &self.zone
+    }
+}
+
+impl Drop for StreamHold {
+    fn drop(&mut self) {
+        self.zone.end_kept();
     }
 }
 

@@ -11,10 +11,11 @@ use base::{LINE, Seq};
 
 use crate::keyspace::lost::LostRecords;
 use crate::record::format::{Kind, RecordHead};
+use crate::record::segment::Void;
 use crate::record::store::Media;
 use crate::recovery::candidates::CandidateZone;
 use crate::recovery::recover::Damage;
-use crate::recovery::scan_zone::{Gap, Void, ZoneScan};
+use crate::recovery::scan_zone::{Gap, ZoneScan};
 
 /// Sequence numbers above the floor that some valid commit covers.
 struct Present {

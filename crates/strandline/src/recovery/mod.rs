@@ -3,6 +3,7 @@
 mod candidates;
 pub(crate) mod decide;
 mod detect_loss;
+mod held_for_streams;
 pub(crate) mod open_runs;
 mod rebuild;
 pub(crate) mod recover;

@@ -35,7 +35,7 @@ impl Zones<'_> {
     }
 
     /// Claims the extent of a value.
-    fn hold(&mut self, extent: pool::Extent) -> Result<Arc<ExtentHold>> {
+    pub(crate) fn hold(&mut self, extent: pool::Extent) -> Result<Arc<ExtentHold>> {
         if let Some(hold) = self.extents.get(&extent.at).filter(|hold| hold.extent() == extent) {
             return Ok(Arc::clone(hold));
         }

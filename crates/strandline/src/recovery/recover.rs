@@ -32,11 +32,13 @@ use crate::record::zone::{PendingFree, Zone};
 use crate::recovery::candidates::{CandidateZone, candidates, scan_all};
 use crate::recovery::decide::{RecoveryPlan, decide};
 use crate::recovery::detect_loss::{LossSigns, signs_of_loss};
+use crate::recovery::held_for_streams::{self, StreamSearch};
 use crate::recovery::open_runs::{
     FoundKeyspace, OpenedRuns, Zones, granted, open_runs, order, subranges,
 };
 use crate::recovery::rebuild::{Rebuild, Rebuilt};
 use crate::recovery::scan_zone::Salvage;
+use crate::stream::kept::FoundStreams;
 use crate::tree::Tree;
 use crate::tree::table::Table;
 use crate::tree::tables::Tables;
@@ -100,6 +102,8 @@ pub(crate) struct Recovered {
     pub tables: Option<Arc<Tables>>,
     /// Zones of the cache that an earlier open filled, oldest first.
     pub cache_zones: Vec<Arc<Zone>>,
+    /// Change streams, and what is held for them.
+    pub streams: FoundStreams,
     pub report: Report,
 }
 
@@ -195,10 +199,16 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
     report.versions_passed = found.memtables.values().map(|memtable| memtable.index.passed()).sum();
 
+    // What streams need is claimed, too.
+    let memtables: Vec<Arc<Memtable>> = found.memtables.values().cloned().collect();
+    let search = StreamSearch { media, state: &state, plan: &plan, memtables: &memtables, threads };
+    let streams = search.find(&mut zones)?;
+
     // O5 and O6: space that nothing reaches is free, then one edit begins the new epoch. What the cache has is claimed last of all.
     let cache_zones = claim_cache_zones(media, &pending_free, tables.as_deref());
     report.zones_swept = sweep(media);
-    let next = next_state(&state, plan.cut, rebuilt, &zones, hooks);
+    let mut next = next_state(&state, plan.cut, rebuilt, &zones, hooks);
+    held_for_streams::settle(&mut next, &streams, state.epoch, plan.cut);
     if access == Access::Write {
         report.tables_swept = close(media, &state, &next, tables.as_deref())?;
     }
@@ -207,7 +217,16 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     report.elapsed = begun.elapsed();
     let manifest = Manifest::new(next);
     let visible = plan.cut;
-    Ok(Recovered { manifest, keyspaces, visible, pending_free, tables, cache_zones, report })
+    Ok(Recovered {
+        manifest,
+        keyspaces,
+        visible,
+        pending_free,
+        tables,
+        cache_zones,
+        streams,
+        report,
+    })
 }
 
 /// Notes what shows that edits or lines of the zone table are gone, and what is `lost` besides: of any age and any keyspace.

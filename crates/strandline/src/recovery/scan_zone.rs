@@ -8,13 +8,11 @@ use std::ops::Range;
 use base::{LINE, PmOffset, Result, Seq};
 
 use crate::record::format::{Kind, RecordHead, Role};
+use crate::record::segment::{Void, checked, known, segment};
 use crate::record::store::Media;
 
 /// Records that O4 inserts at a time.
 pub(crate) const BATCH: usize = 16;
-/// Bytes that are asked for ahead of the record at hand. Where the next record begins is known only once this one's head
-/// is here, so without it each head would be waited for.
-const AHEAD: u64 = 4 << 10;
 
 /// What a zone holds.
 #[derive(Debug, Default)]
@@ -41,15 +39,6 @@ pub(crate) struct CommitPart {
     pub segments: u32,
     pub index: u32,
     pub void: Void,
-}
-
-/// How many records of a segment are void. Giving a commit up makes all of them void before its number is
-/// published, so a mixture was never published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Void {
-    None,
-    Some,
-    All,
 }
 
 /// Bytes that do not check out.
@@ -111,76 +100,6 @@ impl FoundRecord {
     }
 }
 
-/// A valid segment: its records stand back to back.
-struct SegmentAt {
-    number: Seq,
-    last_seq: Seq,
-    end: PmOffset,
-    void: Void,
-}
-
-/// The segment that begins at `at`, if `look` finds all its records. `each` sees every record.
-#[inline(always)]
-fn segment(
-    media: &Media,
-    at: PmOffset,
-    end: PmOffset,
-    look: impl Fn(&Media, PmOffset, PmOffset) -> Option<RecordHead>,
-    mut each: impl FnMut(PmOffset, &RecordHead),
-) -> Option<(RecordHead, SegmentAt)> {
-    let first = look(media, at, end)?;
-    let records = match first.role {
-        Role::Solo => 1,
-        Role::First(segment) => segment.records,
-        // A follower without its first record, or a moved record where none belongs.
-        Role::Follower | Role::Moved => return None,
-    };
-    let mut found = SegmentAt {
-        number: first.number(),
-        last_seq: first.seq,
-        end: at + first.len() as u64,
-        void: if first.void { Void::All } else { Void::None },
-    };
-    each(at, &first);
-    for _ in 1..records {
-        let next = look(media, found.end, end)?;
-        if next.role != Role::Follower || next.seq <= found.last_seq {
-            return None;
-        }
-        each(found.end, &next);
-        if next.void != (found.void == Void::All) {
-            found.void = Void::Some;
-        }
-        found.last_seq = next.seq;
-        found.end += next.len() as u64;
-    }
-    Some((first, found))
-}
-
-/// The head of the record at `at` if it ends by `end` and its checksum holds.
-#[inline]
-fn checked(media: &Media, at: PmOffset, end: PmOffset) -> Option<RecordHead> {
-    if at + LINE as u64 > end {
-        return None;
-    }
-    let (head, bytes) = media.verified(at)?;
-    media.region.prefetch((at + AHEAD).get(), bytes.len() / LINE);
-    (bytes.len() as u64 <= end - at).then_some(head)
-}
-
-/// The head of a record that [`scan`] has checked.
-#[inline]
-fn known(media: &Media, at: PmOffset, end: PmOffset) -> Option<RecordHead> {
-    if at + LINE as u64 > end {
-        return None;
-    }
-    let (head, bytes) = media.head(at)?;
-    // Records to come are most likely as long as this one, and only their first lines are read.
-    let distance = (AHEAD / bytes.len() as u64).max(1) * bytes.len() as u64;
-    media.region.prefetch((at + distance).get(), 1);
-    (bytes.len() as u64 <= end - at).then_some(head)
-}
-
 /// Scans what counts of a zone for segments; commits at or below `floor` need not be reported one by one.
 pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan {
     let Range { start, end } = zone;
@@ -199,7 +118,7 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
         }
         // Commits above the floor are reported one by one; of others it is enough that they are there.
         scan.published = scan.published.max(first.published);
-        let last_of_commit = match first.role {
+        match first.role {
             Role::First(segment) => {
                 if found.number > floor {
                     scan.parts.push(CommitPart {
@@ -210,7 +129,6 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
                         void: found.void,
                     });
                 }
-                found.number + u64::from(segment.commit_records) - 1
             }
             _ => {
                 if found.number > floor {
@@ -219,10 +137,9 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
                         scan.void_solos.push(found.number);
                     }
                 }
-                found.number
             }
-        };
-        scan.newest = Some(last_of_commit);
+        }
+        scan.newest = Some(first.commit_end());
         at = found.end;
     }
     if let Some(from) = gap {
@@ -265,11 +182,7 @@ pub(crate) fn replay(
         heads.clear();
         let found = segment(media, at, end, known, |at, head| heads.push((at, *head)));
         let (first, found) = found.ok_or_else(|| media.damaged(at))?;
-        let last_of_commit = match first.role {
-            Role::First(segment) => found.number + u64::from(segment.commit_records) - 1,
-            _ => found.number,
-        };
-        if last_of_commit <= cut {
+        if first.commit_end() <= cut {
             for (at, head) in &heads {
                 each(FoundRecord::new(*at, head, found.number))?;
             }

@@ -72,6 +72,13 @@ pub(crate) struct CacheRoomFigures {
     pub taken: u64,
 }
 
+/// Bytes of zones that change streams may keep, and of those that nothing else needs. They are given up when others need them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamRoomFigures {
+    pub share: u64,
+    pub held: u64,
+}
+
 /// Room in files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileFigures {
@@ -104,6 +111,7 @@ pub(crate) struct SpaceFigures {
     /// Value files there.
     pub pm_values: PmRoomFigures,
     pub pm_cache: CacheRoomFigures,
+    pub streams: StreamRoomFigures,
     /// If there are files.
     pub files: Option<FileFigures>,
     /// How urgently space has to be freed, in thousandths.
@@ -175,7 +183,10 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let (coming_to_files, file_room) = match figures.files {
         None => (0, u64::MAX),
         Some(files) => {
-            let stays = figures.pm_values.bytes + figures.pm_cache.taken + ready.min(files.slack);
+            let stays = figures.pm_values.bytes
+                + figures.pm_cache.taken
+                + figures.streams.held
+                + ready.min(files.slack);
             let coming = figures.used.saturating_sub(stays);
             let coming = bytes_in_files(coming, files.cut_at);
             (coming, files.for_writers.saturating_sub(files.taken + coming))
@@ -186,8 +197,8 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let rooms = [figures.pm_tables, figures.pm_values];
     let free = u64::from(free_zones) * zone_len;
     let for_rooms: u64 = rooms.iter().map(|room| room.unused()).sum();
-    // What the cache has counts as free: it gives that back before any writer waits for it.
-    let given_back = free + figures.pm_cache.taken;
+    // What the cache has, and what only streams need, counts as free: it is given back before any writer waits for it.
+    let given_back = free + figures.pm_cache.taken + figures.streams.held;
     let headroom = given_back.saturating_sub(kept_from_writers + for_rooms).min(file_room);
     let soft_headroom = (capacity / 8).max(4 * zone_len);
     // The cache takes what is left of the space that writers may fill without being slowed, and gives back by itself before half of
@@ -195,18 +206,18 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let kept_from_cache = (kept_from_writers + for_rooms + soft_headroom).div_ceil(zone_len);
     let cache_low = (kept_from_writers + for_rooms + soft_headroom / 2).div_ceil(zone_len);
 
-    // Level 0 gets what memtables, their zones, tables and the cache leave of the space that writers may fill without being slowed. With
+    // Level 0 gets what memtables, their zones, tables, the cache and streams leave of the space that writers may fill without being slowed. With
     // more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable ones,
     // at least for the granted zones.
     let memtables = ready.max(3 * memtable_bytes(figures, FreedBy::Compactions));
     let level0_least = capacity / LEVEL0_SHARE;
     let kept = if compacts { kept_from_writers + soft_headroom } else { 0 };
-    let in_rooms = rooms.iter().map(|room| room.held()).sum::<u64>() + figures.pm_cache.share;
+    let lent = figures.pm_cache.share + figures.streams.share;
+    let in_rooms = rooms.iter().map(|room| room.held()).sum::<u64>() + lent;
     let level0_bytes = capacity.saturating_sub(memtables + in_rooms + kept).max(level0_least);
 
     // Tables and value files in persistent memory get the rest; level 0 keeps its least, whatever they take.
-    let others =
-        kept_from_writers + soft_headroom + memtables + level0_least + figures.pm_cache.share;
+    let others = kept_from_writers + soft_headroom + memtables + level0_least + lent;
 
     // Cleaning takes half of the free zones: writers need the other half until the merge ends.
     let for_cleaning = free_zones.saturating_sub(delete_reserve) / 2;
@@ -281,6 +292,7 @@ mod tests {
             pm_tables: PmRoomFigures::default(),
             pm_values: PmRoomFigures::default(),
             pm_cache: CacheRoomFigures::default(),
+            streams: StreamRoomFigures::default(),
             files: None,
             urgency: 0,
         }

@@ -19,6 +19,7 @@ use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
 use crate::space::budget::{
     CacheRoomFigures, FileFigures, FreedBy, IndexNeeds, PmRoomFigures, SpaceFigures,
+    StreamRoomFigures,
 };
 use crate::tree::memory::PmRoom;
 use crate::tree::room::FileRoom;
@@ -43,6 +44,8 @@ pub(crate) struct Space {
     pub holders: Holders,
     /// Bytes that only flushes and merges may take, so that they never lack space.
     indexes: Mutex<IndexNeeds>,
+    /// Bytes that change streams may keep.
+    streams_share: AtomicU64,
     regrants: AtomicU64,
 }
 
@@ -63,8 +66,19 @@ impl Space {
             forgotten: Mutex::default(),
             holders: Holders::default(),
             indexes: Mutex::default(),
+            streams_share: AtomicU64::new(0),
             regrants: AtomicU64::new(0),
         }
+    }
+
+    /// Says how many bytes change streams may keep.
+    pub(crate) fn set_streams_share(&self, bytes: u64) {
+        self.streams_share.store(bytes, Relaxed);
+    }
+
+    /// Zones that only change streams hold.
+    pub(crate) fn kept_zones(&self) -> u64 {
+        self.pending_free.kept_zones() as u64
     }
 
     /// How records leave persistent memory, if they do.
@@ -99,6 +113,10 @@ impl Space {
                 .and_then(|tables| tables.cache.below())
                 .map(|cache| CacheRoomFigures { share: cache.share(), taken: cache.taken() })
                 .unwrap_or_default(),
+            streams: StreamRoomFigures {
+                share: self.streams_share.load(Relaxed),
+                held: self.kept_zones() * geometry.zone_len(),
+            },
             files: tables.map(|tables| FileFigures {
                 for_writers: tables.room.for_writers(),
                 taken: tables.room.taken(),

@@ -223,13 +223,15 @@ impl Engine {
         };
         let view = subrange.view.load();
         view.active().push_zone(Arc::clone(&zone));
-        let pass = self.sequence.sequencer.enter_to_switch();
-        write_head.set_spare(&pass, &zone, kept_for);
-        drop(pass);
+        self.streams.hold_zone(space.id, &zone, write_head, || {
+            let pass = self.sequence.sequencer.enter_to_switch();
+            write_head.set_spare(&pass, &zone, kept_for);
+        });
         if let Some(space) = self.keyspaces.get(space.id) {
             self.space.holders.add(&space, subrange);
         }
         self.background.throttle.granted.fetch_add(1, Relaxed);
+        self.trim_streams();
         self.update_debt();
         Ok(true)
     }

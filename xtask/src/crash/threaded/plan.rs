@@ -54,6 +54,7 @@ const ENGINE: Engine = Engine {
     named: false,
     moves: false,
     expires: false,
+    stream_zones: 0,
     planted: None,
 };
 const SETUP: Setup =

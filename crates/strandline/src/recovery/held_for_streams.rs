@@ -1,0 +1,183 @@
+//! What change streams are yet to give: zones that an open holds on for them, and values in extents.
+//!
+//! A zone that is retired, and whose word is not cleared, may be held for streams alone, or be on its way to be free. What it has
+//! behind the number that all slots have passed tells: nothing is let go before an edit says that it is passed (I-STREAM-2).
+
+use std::sync::Arc;
+
+use base::planted::{self, Bug};
+use base::{Error, PmOffset, Result, Seq};
+use pool::{Extent, ZoneHeader, ZoneKind};
+
+use crate::manifest::ManifestState;
+use crate::manifest::edit::Fate;
+use crate::memtable::Memtable;
+use crate::record::extent::ExtentHold;
+use crate::record::format::{ExtentRef, Kind};
+use crate::record::segment::{checked, segment};
+use crate::record::store::Media;
+use crate::recovery::decide::RecoveryPlan;
+use crate::recovery::open_runs::{Zones, granted};
+use crate::recovery::recover::in_parallel;
+use crate::stream::kept::{FoundStreams, KeptZone, Slot};
+
+/// What recovery looks for streams with.
+pub(crate) struct StreamSearch<'s, 'm> {
+    pub media: &'m Media,
+    pub state: &'s ManifestState,
+    pub plan: &'s RecoveryPlan,
+    /// Those that were rebuilt; they hold extents of their own.
+    pub memtables: &'s [Arc<Memtable>],
+    pub threads: usize,
+}
+
+/// A zone that may have something for streams.
+struct Candidate {
+    no: u32,
+    header: ZoneHeader,
+    /// Commits up to this number count.
+    cut: Seq,
+    end: PmOffset,
+}
+
+/// What one has.
+#[derive(Default)]
+struct FoundPart {
+    /// Where what counts ends, and the newest number before that.
+    end: PmOffset,
+    upto: Seq,
+    /// By the numbers of the records that name them.
+    extents: Vec<(Seq, ExtentRef)>,
+}
+
+impl StreamSearch<'_, '_> {
+    /// Finds what slots need, and claims what nothing else has claimed. Nothing is taken of the pool before that.
+    pub(crate) fn find(&self, zones: &mut Zones<'_>) -> Result<FoundStreams> {
+        let mut found = FoundStreams::default();
+        let streams = &self.state.streams;
+        let Some(passed) = streams.passed() else { return Ok(found) };
+        let slots = streams.slots.iter();
+        found.slots = slots.map(|(name, desc)| Arc::new(Slot::new(name, *desc))).collect();
+        let candidates = self.candidates(zones);
+        let parts = in_parallel(&candidates, self.threads, |each| self.read(each, passed));
+        let mut parts: Vec<_> = candidates.iter().zip(parts).collect();
+        parts.retain(|(candidate, part)| part.upto > passed && !self.plant_forgotten(candidate));
+        parts.sort_by_key(|(_, part)| part.upto);
+        for (candidate, part) in parts {
+            let known = zones.known.contains_key(&candidate.no);
+            let zone = zones.claim(candidate.no, &candidate.header)?;
+            if !known {
+                zone.retire();
+            }
+            let keyspace = candidate.header.keyspace;
+            let kept = KeptZone::new(&zone, keyspace, part.end);
+            found.zones.full(Arc::new(kept), part.upto);
+            for (seq, reference) in part.extents {
+                found.zones.extent(seq, &self.hold(zones, reference)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Zones with records of commits that an open accepted which slots may not have passed.
+    fn candidates(&self, zones: &Zones<'_>) -> Vec<Candidate> {
+        let geometry = self.media.pool.geometry();
+        let ignores_ends = planted::is(Bug::StreamIgnoresCut);
+        let mut found = Vec::new();
+        for no in 0..geometry.zones() {
+            let Some(header) = granted(self.media, no) else { continue };
+            let cut = match self.state.streams.ends.get(&header.epoch) {
+                _ if header.epoch == self.state.epoch => self.plan.cut,
+                Some(_) if ignores_ends => Seq::MAX,
+                Some(cut) => *cut,
+                None => continue,
+            };
+            if header.kind != ZoneKind::Memtable {
+                continue;
+            }
+            let fate = self.state.zones.get(&no);
+            let fate = fate.filter(|(incarnation, _)| *incarnation == header.incarnation());
+            let start = geometry.zone_at(no);
+            let end = match fate {
+                Some((_, Fate::Live { sealed, .. })) => start + *sealed,
+                _ => start + geometry.zone_len(),
+            };
+            if !zones.known.contains_key(&no) {
+                let _held = self.media.set_zone(no, header.incarnation(), header.base_seq);
+            }
+            found.push(Candidate { no, header, cut, end });
+        }
+        found
+    }
+
+    /// Reads a zone up to the first commit that does not count.
+    fn read(&self, candidate: &Candidate, passed: Seq) -> FoundPart {
+        let start = self.media.pool.geometry().zone_at(candidate.no);
+        let mut part = FoundPart { end: start, ..FoundPart::default() };
+        let mut named = Vec::new();
+        while part.end < candidate.end {
+            named.clear();
+            let found = segment(self.media, part.end, candidate.end, checked, |at, head| {
+                if head.kind == Kind::PutExtent && !head.void {
+                    named.push((at, *head));
+                }
+            });
+            // What is damaged, and what stands behind it, is missing when a stream comes to it.
+            let Some((first, found)) = found else { break };
+            if first.commit_end() > candidate.cut {
+                break;
+            }
+            (part.end, part.upto) = (found.end, first.commit_end());
+            if part.upto > passed {
+                let extents = named.iter().filter_map(|(at, head)| {
+                    let at = (*at + (head.key_at + head.key_len) as u64).get();
+                    let stored = self.media.region.bytes(at, head.value_len);
+                    Some((head.seq, ExtentRef::decode(stored)?))
+                });
+                part.extents.extend(extents);
+            }
+        }
+        part
+    }
+
+    /// The owner of the extent of a value: a run's or a memtable's, if one has it.
+    fn hold(&self, zones: &mut Zones<'_>, reference: ExtentRef) -> Result<Arc<ExtentHold>> {
+        let held = self.memtables.iter().find_map(|memtable| memtable.value_extent(reference.at));
+        if let Some(hold) = held {
+            return Ok(hold);
+        }
+        let geometry = self.media.pool.geometry();
+        let len = geometry.extent_len(reference.len).ok_or_else(|| too_long(reference))?;
+        zones.hold(Extent { at: reference.at, len })
+    }
+
+    /// A planted bug: zones that only streams hold are not looked for.
+    fn plant_forgotten(&self, candidate: &Candidate) -> bool {
+        let retired = matches!(self.state.zones.get(&candidate.no), Some((_, Fate::Retired)));
+        planted::is(Bug::StreamZoneForgotten) && retired
+    }
+}
+
+fn too_long(reference: ExtentRef) -> Error {
+    let text = format!(
+        "the value at offset {} that a change stream is to give is longer than an extent; restore a copy of the pool",
+        reference.at
+    );
+    Error::corruption("open", text)
+}
+
+/// The state that the open makes durable: what of the last open's records counts, and zones that are held for streams.
+pub(crate) fn settle(next: &mut ManifestState, found: &FoundStreams, last_epoch: u32, cut: Seq) {
+    if found.slots.is_empty() {
+        return;
+    }
+    next.streams.ends.insert(last_epoch, cut);
+    next.streams.settle();
+    for zone in found.zones.all().0 {
+        let zone = zone.zone();
+        // What is not named by a run, and not rebuilt, is named by nothing.
+        if zone.is_retired() {
+            next.zones.insert(zone.no, (zone.incarnation, Fate::Retired));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The zones and extents that change streams hold.
+//!
+//! A zone is held from the moment that it stands ready. Once it is filled, the newest number reserved by then where it was filled
+//! bounds what is in it: when all streams have passed that, it is let go. So no zone is looked into to find out whether it may go.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use base::planted::{self, Bug};
+use base::{PmOffset, Seq};
+
+use crate::keyspace::write_head::{Filled, WriteHead};
+use crate::record::extent::ExtentHold;
+use crate::record::zone::{StreamHold, Zone};
+use crate::ring::sequencer::Sequencer;
+
+/// A zone that streams hold.
+pub(crate) struct KeptZone {
+    hold: StreamHold,
+    /// The keyspace of its records.
+    pub keyspace: u32,
+    /// What is behind this place never counts: an open cut it off.
+    pub counts_to: PmOffset,
+}
+
+impl KeptZone {
+    /// A zone of which all up to `counts_to` counts.
+    pub(crate) fn new(zone: &Arc<Zone>, keyspace: u32, counts_to: PmOffset) -> KeptZone {
+        KeptZone { hold: StreamHold::begin(zone), keyspace, counts_to }
+    }
+
+    pub(crate) fn zone(&self) -> &Zone {
+        &self.hold
+    }
+
+    fn len(&self) -> u64 {
+        self.hold.end - self.hold.start
+    }
+}
+
+/// Whether nothing but streams holds it.
+fn is_alone(hold: &Arc<ExtentHold>) -> bool {
+    Arc::strong_count(hold) == 1
+}
+
+/// One that is filled, or to be filled.
+struct OpenZone {
+    zone: Arc<KeptZone>,
+    /// Not held: a store is closed when no View holds its write heads.
+    head: Weak<WriteHead>,
+}
+
+impl OpenZone {
+    fn filled(&self, sequencer: &Sequencer) -> Filled {
+        let head = self.head.upgrade();
+        let pass = sequencer.enter_to_switch();
+        match &head {
+            Some(head) => head.filled(&pass, self.zone.zone()),
+            // Its subrange is gone, and no View is left that was filled there.
+            None => Filled::Wholly(pass.next_seq() - 1),
+        }
+    }
+}
+
+/// One that takes no more records.
+struct FullZone {
+    zone: Arc<KeptZone>,
+    /// Nothing in it is newer.
+    upto: Seq,
+}
+
+/// What to read of a zone. It does not hold the zone: who reads does, for as long as that takes.
+pub(crate) struct ZonePart {
+    pub zone: Weak<KeptZone>,
+    pub no: u32,
+    pub incarnation: u64,
+    pub keyspace: u32,
+    pub base_seq: Seq,
+    pub start: PmOffset,
+    pub end: PmOffset,
+}
+
+impl ZonePart {
+    fn of(kept: &Arc<KeptZone>, end: PmOffset) -> ZonePart {
+        let zone = kept.zone();
+        ZonePart {
+            zone: Arc::downgrade(kept),
+            no: zone.no,
+            incarnation: zone.incarnation,
+            keyspace: kept.keyspace,
+            base_seq: zone.base_seq,
+            start: zone.start,
+            end,
+        }
+    }
+}
+
+/// What is let go; dropped outside of locks.
+#[derive(Default)]
+pub(crate) struct LetGo {
+    _zones: Vec<Arc<KeptZone>>,
+    _extents: BTreeMap<Seq, Arc<ExtentHold>>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct KeptZones {
+    open: Vec<OpenZone>,
+    /// Ascending by `upto`.
+    full: VecDeque<FullZone>,
+    /// Of values, by the numbers of the records that name them.
+    extents: BTreeMap<Seq, Arc<ExtentHold>>,
+}
+
+impl KeptZones {
+    /// Holds a zone that stands ready at `head`, or did.
+    pub(crate) fn open(&mut self, zone: KeptZone, head: &Arc<WriteHead>) {
+        self.open.push(OpenZone { zone: Arc::new(zone), head: Arc::downgrade(head) });
+    }
+
+    /// Holds a zone that takes no more records, the newest of which has number `upto`, or an older one.
+    pub(crate) fn full(&mut self, zone: Arc<KeptZone>, upto: Seq) {
+        // Nearly always it is the newest.
+        let behind = self.full.iter().rev().take_while(|each| each.upto > upto).count();
+        self.full.insert(self.full.len() - behind, FullZone { zone, upto });
+    }
+
+    /// Holds the extent of the value of record `seq`.
+    pub(crate) fn extent(&mut self, seq: Seq, hold: &Arc<ExtentHold>) {
+        self.extents.insert(seq, Arc::clone(hold));
+    }
+
+    /// The extent of the value of record `seq`.
+    pub(crate) fn extent_of(&self, seq: Seq) -> Option<Arc<ExtentHold>> {
+        self.extents.get(&seq).cloned()
+    }
+
+    /// Zones that are filled now take no more.
+    pub(crate) fn look(&mut self, sequencer: &Sequencer) {
+        let mut filled = Vec::new();
+        self.open.retain(|open| match open.filled(sequencer) {
+            Filled::Nothing | Filled::Upto(_) => true,
+            Filled::Wholly(upto) => {
+                filled.push((Arc::clone(&open.zone), upto));
+                false
+            }
+        });
+        filled.into_iter().for_each(|(zone, upto)| self.full(zone, upto));
+    }
+
+    /// What there is to read behind `passed`: of zones that are being filled what is reserved by now.
+    pub(crate) fn parts(&mut self, sequencer: &Sequencer, passed: Seq) -> Vec<ZonePart> {
+        self.look(sequencer);
+        let behind = self.full.range(self.first_behind(passed)..);
+        let mut parts: Vec<ZonePart> =
+            behind.map(|each| ZonePart::of(&each.zone, each.zone.counts_to)).collect();
+        for open in &self.open {
+            match open.filled(sequencer) {
+                Filled::Nothing => {}
+                Filled::Upto(end) => parts.push(ZonePart::of(&open.zone, end)),
+                Filled::Wholly(_) => parts.push(ZonePart::of(&open.zone, open.zone.counts_to)),
+            }
+        }
+        parts
+    }
+
+    fn first_behind(&self, passed: Seq) -> usize {
+        self.full.partition_point(|each| each.upto <= passed)
+    }
+
+    /// Lets go of what holds nothing behind `passed`.
+    pub(crate) fn let_go(&mut self, passed: Seq) -> LetGo {
+        let passed = if planted::is(Bug::StreamZoneFreedEarly) { passed + 2 } else { passed };
+        let first = self.first_behind(passed);
+        let zones = self.full.drain(..first).map(|each| each.zone).collect();
+        let behind = self.extents.split_off(&passed.next());
+        let extents = std::mem::replace(&mut self.extents, behind);
+        LetGo { _zones: zones, _extents: extents }
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn let_all_go(&mut self) -> LetGo {
+        let KeptZones { open, full, extents } = std::mem::take(self);
+        let open = open.into_iter().map(|each| each.zone);
+        let zones = open.chain(full.into_iter().map(|each| each.zone)).collect();
+        LetGo { _zones: zones, _extents: extents }
+    }
+
+    /// Bytes of what is behind `passed`, in filled zones and in extents.
+    pub(crate) fn bytes_behind(&self, passed: Seq) -> u64 {
+        let zones = (self.full.len() - self.first_behind(passed)) as u64;
+        // All zones are equally long.
+        let zone_len = self.full.back().map_or(0, |each| each.zone.len());
+        let extents = self.extents.range(passed.next()..).map(|(_, hold)| hold.extent().len);
+        zones * zone_len + extents.sum::<u64>()
+    }
+
+    /// The same of what nothing else in the store needs.
+    pub(crate) fn held_behind(&self, passed: Seq) -> u64 {
+        let zones = self.full.range(self.first_behind(passed)..);
+        let zones = zones.filter(|each| each.zone.zone().is_retired()).map(|each| each.zone.len());
+        let extents = self.extents.range(passed.next()..).map(|(_, hold)| hold);
+        let extents = extents.filter(|hold| is_alone(hold)).map(|hold| hold.extent().len);
+        zones.chain(extents).sum()
+    }
+
+    /// The lowest number so that what is behind it, and behind `passed`, takes at most `bytes`: a number of a commit's end, at
+    /// most `visible`. `None` if nothing more can be given up.
+    pub(crate) fn give_up(&self, passed: Seq, bytes: u64, visible: Seq) -> Option<Seq> {
+        let mut left = self.bytes_behind(passed);
+        let mut extents = self.extents.range(passed.next()..).peekable();
+        let full = self.full.range(self.first_behind(passed)..);
+        let full = full.map(|each| (each.upto, each.zone.len()));
+        let ends = full.chain([(visible, 0)]).filter(|(upto, _)| passed < *upto && *upto <= visible);
+        let mut least = None;
+        for (upto, zone_bytes) in ends {
+            left -= zone_bytes;
+            while let Some((_, hold)) = extents.next_if(|(seq, _)| **seq <= upto) {
+                left -= hold.extent().len;
+            }
+            least = Some(upto);
+            if left <= bytes {
+                break;
+            }
+        }
+        least
+    }
+
+    /// The lowest number so that letting go of what is not behind it makes `bytes` free, or as much as there is: a number as in
+    /// [`KeptZones::give_up`].
+    pub(crate) fn give_back(&self, bytes: u64, visible: Seq) -> Option<Seq> {
+        let mut freed = 0;
+        let mut last = None;
+        for each in self.full.iter().take_while(|each| each.upto <= visible) {
+            if each.zone.zone().is_retired() {
+                freed += each.zone.len();
+                last = Some(each.upto);
+            }
+            if freed >= bytes {
+                return last;
+            }
+        }
+        let mut extents = self.extents.range(..=visible);
+        let found = extents.find(|(_, hold)| {
+            freed += if is_alone(hold) { hold.extent().len } else { 0 };
+            freed >= bytes
+        });
+        found.map(|_| visible).or(last)
+    }
+
+    /// All zones and extents.
+    pub(crate) fn all(&self) -> (Vec<Arc<KeptZone>>, Vec<Arc<ExtentHold>>) {
+        let open = self.open.iter().map(|each| &each.zone);
+        let zones = open.chain(self.full.iter().map(|each| &each.zone)).cloned().collect();
+        (zones, self.extents.values().cloned().collect())
+    }
+}
