@@ -204,9 +204,13 @@ impl Error {
              from there, and give the stream more max_bytes or read it sooner",
             oldest.previous()
         );
-        let mut error = Self::new(ErrorKind::ChangesLost, operation, text);
-        error.inner.oldest = Some(oldest);
-        error
+        Self::new(ErrorKind::ChangesLost, operation, text).with_oldest(oldest)
+    }
+
+    /// The same error of a stream that has everything from `oldest` on.
+    pub fn with_oldest(mut self, oldest: Seq) -> Self {
+        self.inner.oldest = Some(oldest);
+        self
     }
 
     /// The same error of bytes at `offset` of `file`, which its context names.

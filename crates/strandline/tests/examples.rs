@@ -23,6 +23,8 @@ mod queue;
 mod reload;
 #[path = "../examples/scrape.rs"]
 mod scrape;
+#[path = "../examples/search_index.rs"]
+mod search_index;
 #[path = "../examples/tags.rs"]
 mod tags;
 #[path = "../examples/time_series.rs"]
@@ -90,6 +92,11 @@ fn a_service_that_reloads_its_store() {
 #[test]
 fn figures_over_http() {
     runs(scrape::main);
+}
+
+#[test]
+fn a_search_index_in_step() {
+    runs(search_index::main);
 }
 
 #[test]

@@ -27,10 +27,10 @@ JSON:
 
 Opening:
   No command makes a store unless it is told to: create, or --create.
-  get, scan, dump, export, stats, top, lsm, manifest, checkpoint, pool, locks, zone, check, explain and keyspace list
-  open the store read-only: several of them may run at once, but not beside a writer. Of a store that another
-  process has open stats, top, lsm, pool, locks and explain ask that process, if it has the option inspect: every command
-  has, and a program may.
+  get, scan, dump, export, stats, top, lsm, manifest, checkpoint, pool, locks, zone, check, explain, streams and
+  keyspace list open the store read-only: several of them may run at once, but not beside a writer. Of a store that
+  another process has open stats, top, lsm, pool, locks, explain, streams and watch ask that process, if it has the
+  option inspect: every command has, and a program may.
   An open that takes more than a second shows its progress on a terminal. Elsewhere
   STRANDLINE_PROGRESS=SECONDS asks for a line each so many seconds.
 
@@ -86,6 +86,8 @@ const TAKES: &[(&str, &[Common])] = &[
     ("export", &[Db, Engine, Keyspace, Form, Quiet]),
     ("stats", &[Db, Engine]),
     ("top", &[Db, Engine]),
+    ("watch", &[Db, Engine, Form, Quiet]),
+    ("streams", &[Db, Engine, Quiet]),
     ("pool", &[Db, Engine]),
     ("locks", &[Db, Engine, Form]),
     ("prepared", &[Db, Engine, Quiet]),

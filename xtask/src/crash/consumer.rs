@@ -163,8 +163,8 @@ impl Consumer {
             let text = format!("{} was given, and the store ends at {visible}", replica.upto);
             return Err(wrong(text));
         }
-        let saved = replica.upto;
-        Ok(Consumer { replica, stale: false, saved, file })
+        // What a killed process wrote is perhaps not durable: it is written again before anything is acknowledged.
+        Ok(Consumer { replica, stale: false, saved: 0, file })
     }
 }
 

@@ -27,7 +27,7 @@ const LEAVES: &[&str] = &[
     "volatile",
 ];
 /// Each other room, and the rooms it uses. A file belongs to the room with the longest name that its path begins with.
-const ROOMS: [(&str, &[&str]); 37] = [
+const ROOMS: [(&str, &[&str]); 39] = [
     ("level0/policy", &[]),
     ("record", &[]),
     ("cache/pm", &["record"]),
@@ -59,7 +59,20 @@ const ROOMS: [(&str, &[&str]); 37] = [
     ("keyspace", &["level0/run", "memtable", "ranges", "record", "ring", "tree"]),
     ("locks", &["keyspace"]),
     ("manifest", &["level0/run", "tree"]),
-    ("recovery", &["cache/pm", "keyspace", "level0/run", "manifest", "memtable", "record", "tree"]),
+    ("stream/kept", &["keyspace", "manifest", "record", "ring"]),
+    (
+        "recovery",
+        &[
+            "cache/pm",
+            "keyspace",
+            "level0/run",
+            "manifest",
+            "memtable",
+            "record",
+            "stream/kept",
+            "tree",
+        ],
+    ),
     ("space", &["keyspace", "level0/run", "manifest", "record", "tree"]),
     (
         "compaction/under_way",
@@ -91,6 +104,7 @@ const ROOMS: [(&str, &[&str]); 37] = [
             "runtime",
             "snapshot",
             "space",
+            "stream/kept",
             "throttle",
             "tree",
         ],
@@ -163,6 +177,10 @@ const ROOMS: [(&str, &[&str]); 37] = [
         ],
     ),
     (
+        "stream",
+        &["engine", "keyspace", "manifest", "record", "recovery", "stream/kept", "tree", "write"],
+    ),
+    (
         "level0",
         &[
             "compaction",
@@ -189,15 +207,29 @@ const ROOMS: [(&str, &[&str]); 37] = [
             "engine",
             "keyspace",
             "locks",
+            "stream",
             "tree",
         ],
     ),
     (
         "admin",
-        &["engine", "keyspace", "level0", "level0/run", "manifest", "memtable", "record", "tree"],
+        &[
+            "engine",
+            "keyspace",
+            "level0",
+            "level0/run",
+            "manifest",
+            "memtable",
+            "record",
+            "stream",
+            "tree",
+        ],
     ),
     ("background", &["engine", "keyspace", "level0", "level0/policy", "memtable", "runtime"]),
-    ("inspect", &["cache", "compaction/under_way", "engine", "locks", "observe", "recovery"]),
+    (
+        "inspect",
+        &["cache", "compaction/under_way", "engine", "locks", "observe", "recovery", "stream"],
+    ),
     (
         "open",
         &[
@@ -234,6 +266,7 @@ const ROOMS: [(&str, &[&str]); 37] = [
             "record",
             "ring",
             "snapshot",
+            "stream",
             "tree",
             "write",
         ],
@@ -272,6 +305,7 @@ const ROOMS: [(&str, &[&str]); 37] = [
             "recovery",
             "runtime",
             "snapshot",
+            "stream",
             "transaction",
             "tree",
             "write",

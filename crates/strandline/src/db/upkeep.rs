@@ -18,6 +18,7 @@ use crate::quantum::{Work, Worked};
 use crate::read::unmerged::unmerged;
 use crate::recovery::recover::Report;
 use crate::span::OptionalBounds;
+use crate::stream::reader::damaged_streams;
 
 impl Db {
     /// Returns when everything acknowledged is as durable as [`Db::durability`] says: at once. `ReadOnly` or `Closed` if the
@@ -229,7 +230,8 @@ impl Db {
     }
 
     /// Verifies every record, value, index block, filter line, zone header and table in use, whose the tables are,
-    /// that of every key newer versions lie above older ones, and that each piece of space has one owner; returns what is
+    /// that of every key newer versions lie above older ones, that change streams have all that they are yet to give, and that each
+    /// piece of space has one owner; returns what is
     /// damaged, leaked or owned twice, and what the open found. It also lists keys whose operands the merge operator refuses.
     pub fn check(&self) -> Result<crate::check::CheckReport> {
         let report = {
@@ -238,6 +240,7 @@ impl Db {
             for space in self.engine().keyspaces.all() {
                 report.unmerged.extend(unmerged(self.engine(), &space)?);
             }
+            report.damage.extend(damaged_streams(self.engine()));
             report
         };
         for damage in &report.damage {

@@ -1,9 +1,10 @@
 //! What is answered, as a line of JSON.
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use serde_json::Value;
 
 use super::question::Question;
+use super::streams::Readers;
 use super::wire::{Sink, Wire, wire};
 use super::{ANSWER_BYTES_MAX, VERSION};
 use crate::caught::caught;
@@ -11,15 +12,17 @@ use crate::engine::Engine;
 use crate::observe::pages::MemoryPages;
 use crate::observe::properties::Properties;
 use crate::probe::Explained;
+use crate::stream::slots::StreamOptions;
 
 wire! {
     Explained { value_bytes, probes }
 }
 
 /// The answer to a line that came over the socket, ended. It is an error in JSON whatever goes wrong.
-pub(super) fn answer(engine: &Engine, line: &[u8]) -> String {
-    // Nothing is left half done by a panic: an option is changed behind all that could.
-    let answered = caught(|| Question::parse(line).and_then(|question| told(engine, &question)));
+pub(super) fn answer(engine: &Engine, line: &[u8], readers: &mut Readers) -> String {
+    // Nothing is left half done by a panic: an option is changed behind all that could, and so is a stream.
+    let answered =
+        caught(|| Question::parse(line).and_then(|question| told(engine, &question, readers)));
     let answered = answered.unwrap_or_else(|said| {
         let text = format!("the question ended in a panic; please report this: {said}");
         Err(Error::new(ErrorKind::Internal, "inspect", text))
@@ -27,7 +30,7 @@ pub(super) fn answer(engine: &Engine, line: &[u8]) -> String {
     answered.unwrap_or_else(|error| refusal(&error))
 }
 
-fn told(engine: &Engine, question: &Question) -> Result<String> {
+fn told(engine: &Engine, question: &Question, readers: &mut Readers) -> Result<String> {
     let _call = engine.call("inspect")?;
     let mut out = Sink::new(ANSWER_BYTES_MAX);
     begin(&mut out);
@@ -58,6 +61,17 @@ fn told(engine: &Engine, question: &Question) -> Result<String> {
             member(&mut out, "lookup", &engine.explain_get(&space, key)?);
         }
         Question::SetOption { name, text } => engine.set_option(name, text)?,
+        Question::CreateStream { name, max_bytes } => {
+            let options = StreamOptions::new().max_bytes(*max_bytes);
+            member(&mut out, "acked", &engine.create_stream(name, &options)?.acked());
+        }
+        Question::ReadStream { name, given } => {
+            member(&mut out, "batches", &readers.read(engine, name, *given)?);
+        }
+        Question::AckStream { name, seq } => {
+            engine.ack_stream(&engine.slot(name, "acknowledge")?, *seq)?;
+        }
+        Question::DropStream { name } => engine.drop_stream(name)?,
     }
     out.raw("}}\n");
     if out.is_over() {
@@ -77,6 +91,9 @@ pub(super) fn refusal(error: &Error) -> String {
     out.raw("{");
     member(&mut out, "kind", &error.kind());
     member(&mut out, "message", &message(error));
+    if let Some(oldest) = error.oldest() {
+        member(&mut out, "oldest", &oldest);
+    }
     out.raw("}}\n");
     out.into_text()
 }
@@ -108,7 +125,11 @@ pub(super) fn read(line: &[u8]) -> Result<Value> {
     if let Some(error) = value.get("error") {
         let kind = error.get("kind").and_then(ErrorKind::take).unwrap_or(ErrorKind::Internal);
         let message = error.get("message").and_then(Value::as_str).unwrap_or("no message");
-        return Err(Error::new(kind, "inspect", message));
+        let told = Error::new(kind, "inspect", message);
+        return Err(match error.get("oldest").and_then(Seq::take) {
+            Some(oldest) => told.with_oldest(oldest),
+            None => told,
+        });
     }
     let is_ours = value.get("strandline").and_then(Value::as_u64) == Some(VERSION);
     value.get("ok").filter(|_| is_ours).cloned().ok_or_else(not_understood)

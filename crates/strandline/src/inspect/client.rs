@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use pool::Wear;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -20,13 +20,15 @@ use crate::observe::properties::Properties;
 use crate::probe::Explained;
 use crate::recovery::recover::Report;
 use crate::socket::reach;
+use crate::stream::batch::StreamBatch;
+use crate::stream::slots::StreamOptions;
 
 /// Longest silence of the store, which may be busy with questions of others.
 const SILENCE: Duration = PATIENCE.saturating_mul(2);
 const CHUNK: usize = 64 << 10;
 
 /// Looks at a store that another process, or this one, has open with the option
-/// [`inspect`](crate::Options::inspect). It changes nothing there but what [`Inspector::set_option`] is told to.
+/// [`inspect`](crate::Options::inspect). It changes nothing there but options and change streams, where it is told to.
 ///
 /// ```
 /// use strandline::{Db, Inspector, Options};
@@ -158,6 +160,41 @@ impl Inspector {
     pub fn set_option(&self, name: &str, text: &str) -> Result<()> {
         let question = Question::SetOption { name: name.into(), text: text.into() };
         self.ask(&question).map(drop)
+    }
+
+    /// Makes a change stream, as [`Db::create_stream`](crate::Db::create_stream) does. Tells the number behind which it begins.
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`]; those of [`Db::create_stream`](crate::Db::create_stream).
+    pub fn create_stream(&self, name: &str, options: &StreamOptions) -> Result<Seq> {
+        let question = Question::CreateStream { name: name.into(), max_bytes: options.most_bytes() };
+        answer::part(&self.ask(&question)?, "acked")
+    }
+
+    /// Some commits behind number `given`, or behind what was acknowledged, as [`Stream::poll`](crate::Stream::poll) gives them; none
+    /// if none has come.
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`], also for a commit that alone is beyond that; those of [`Stream::poll`](crate::Stream::poll).
+    pub fn read_stream(&self, name: &str, given: Seq) -> Result<Vec<StreamBatch>> {
+        let question = Question::ReadStream { name: name.into(), given };
+        answer::part(&self.ask(&question)?, "batches")
+    }
+
+    /// Acknowledges a stream up to `seq`, as [`Stream::ack`](crate::Stream::ack) does.
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`]; those of [`Stream::ack`](crate::Stream::ack).
+    pub fn ack_stream(&self, name: &str, seq: Seq) -> Result<()> {
+        self.ask(&Question::AckStream { name: name.into(), seq }).map(drop)
+    }
+
+    /// Drops a stream, as [`Db::drop_stream`](crate::Db::drop_stream) does.
+    ///
+    /// # Errors
+    /// As [`Inspector::properties`]; those of [`Db::drop_stream`](crate::Db::drop_stream).
+    pub fn drop_stream(&self, name: &str) -> Result<()> {
+        self.ask(&Question::DropStream { name: name.into() }).map(drop)
     }
 
     fn ask(&self, question: &Question) -> Result<Value> {

@@ -1,5 +1,5 @@
 //! Looking at a store that another process has open: one line of JSON asks, one answers, over a socket in the store's
-//! directory. Nothing that is asked changes the store, and nothing of it lies on the way of a put or a get.
+//! directory. Nothing of it lies on the way of a put or a get, and nothing that is asked changes what is in the store.
 //!
 //! ```text
 //! {"strandline":11,"ask":"explain","keyspace":"default","key":"apple"}
@@ -7,7 +7,8 @@
 //! {"strandline":11,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
-//! What may be asked: `stats`, `lsm`, `pool`, `explain`. Byte strings are strings where they are UTF-8, else
+//! What may be asked: `stats`, `lsm`, `pool`, `explain`; to change an option; and what a change stream has, which may be made, acknowledged
+//! and dropped. Byte strings are strings where they are UTF-8, else
 //! `{"hex":"..."}`. A connection carries one question. Questions and answers are bounded, and so is the time for each.
 
 mod answer;
@@ -15,6 +16,7 @@ pub(crate) mod client;
 mod figures;
 mod question;
 pub(crate) mod server;
+mod streams;
 mod wire;
 
 use std::time::Duration;

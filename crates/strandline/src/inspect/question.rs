@@ -1,6 +1,6 @@
 //! What may be asked, as a line of JSON.
 
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, Seq};
 use serde_json::Value;
 
 use super::VERSION;
@@ -21,6 +21,14 @@ pub(super) enum Question {
     Explain { keyspace: String, key: Vec<u8> },
     /// That an option changes.
     SetOption { name: String, text: String },
+    /// That a change stream is made.
+    CreateStream { name: String, max_bytes: u64 },
+    /// What it has behind a number.
+    ReadStream { name: String, given: Seq },
+    /// That it is acknowledged up to a number.
+    AckStream { name: String, seq: Seq },
+    /// That it is dropped.
+    DropStream { name: String },
 }
 
 impl Question {
@@ -33,6 +41,10 @@ impl Question {
             Question::Locks { .. } => "locks",
             Question::Explain { .. } => "explain",
             Question::SetOption { .. } => "set option",
+            Question::CreateStream { .. } => "create stream",
+            Question::ReadStream { .. } => "read stream",
+            Question::AckStream { .. } => "acknowledge",
+            Question::DropStream { .. } => "drop stream",
         };
         let mut out = Sink::new(usize::MAX);
         out.raw("{");
@@ -55,6 +67,19 @@ impl Question {
             out.string(name);
             out.member("text");
             out.string(text);
+        }
+        let stream = match self {
+            Question::CreateStream { name, max_bytes } => Some((name, *max_bytes)),
+            Question::ReadStream { name, given } => Some((name, given.get())),
+            Question::AckStream { name, seq } => Some((name, seq.get())),
+            Question::DropStream { name } => Some((name, 0)),
+            _ => None,
+        };
+        if let Some((name, number)) = stream {
+            out.member("name");
+            out.string(name);
+            out.member("number");
+            number.put(&mut out);
         }
         out.raw("}\n");
         out.into_text()
@@ -103,13 +128,38 @@ impl Question {
                 };
                 Ok(Question::SetOption { name, text })
             }
-            _ => {
-                let text =
-                    "there is no such question; ask stats, lsm, pool, locks, explain or set option";
-                Err(refused(text.into()))
-            }
+            Some(ask) => match of_stream(ask, &value) {
+                Some(question) => question,
+                None => Err(no_such_question()),
+            },
+            None => Err(no_such_question()),
         }
     }
+}
+
+/// A question about a change stream, if `ask` is one.
+fn of_stream(ask: &str, value: &Value) -> Option<Result<Question>> {
+    let name = value.get("name").and_then(String::take);
+    let number = value.get("number").and_then(u64::take);
+    let (Some(name), Some(number)) = (name, number) else {
+        let asked = ["create stream", "read stream", "acknowledge", "drop stream"].contains(&ask);
+        return asked.then(|| Err(refused(format!("{ask} needs name and number"))));
+    };
+    Some(Ok(match ask {
+        "create stream" => Question::CreateStream { name, max_bytes: number },
+        "read stream" => Question::ReadStream { name, given: Seq::new(number) },
+        "acknowledge" => Question::AckStream { name, seq: Seq::new(number) },
+        "drop stream" => Question::DropStream { name },
+        _ => return None,
+    }))
+}
+
+fn no_such_question() -> Error {
+    refused(
+        "there is no such question; ask stats, lsm, pool, locks, explain, set option, create stream, read stream, acknowledge \
+         or drop stream"
+            .into(),
+    )
 }
 
 fn refused(text: String) -> Error {
@@ -124,8 +174,16 @@ mod tests {
     fn questions_come_back() {
         let explain = Question::Explain { keyspace: "ä\"".into(), key: vec![0, 255, b'\n'] };
         let set = Question::SetOption { name: "index".into(), text: "\"ü\n".into() };
+        let name = || "in\\dex".to_owned();
+        let streams = [
+            Question::CreateStream { name: name(), max_bytes: 1 << 40 },
+            Question::ReadStream { name: name(), given: Seq::new(9) },
+            Question::AckStream { name: name(), seq: Seq::new(9) },
+            Question::DropStream { name: name() },
+        ];
         let locks = Question::Locks { max: 7 };
-        for question in [Question::Stats, Question::Lsm, Question::Pool, locks, explain, set] {
+        let others = [Question::Stats, Question::Lsm, Question::Pool, locks, explain, set];
+        for question in others.into_iter().chain(streams) {
             let line = question.line();
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");
             assert_eq!(Question::parse(line.as_bytes()).expect("parses"), question);
@@ -141,6 +199,10 @@ mod tests {
         }
         assert_eq!(
             kind(r#"{"strandline":11,"ask":"explain","key":"a"}"#),
+            ErrorKind::InvalidArgument
+        );
+        assert_eq!(
+            kind(r#"{"strandline":10,"ask":"acknowledge","name":"a"}"#),
             ErrorKind::InvalidArgument
         );
         assert_eq!(kind(r#"{"strandline":1,"ask":"stats"}"#), ErrorKind::NotSupported);

@@ -11,6 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use base::{Error, ErrorKind};
 
 use super::answer::{answer, refusal};
+use super::streams::Readers;
 use super::{PATIENCE, QUESTION_BYTES_MAX};
 use crate::engine::Engine;
 use crate::hooks::events::{Event, InspectionFailed};
@@ -60,13 +61,15 @@ fn fail(engine: &Engine, why: String) {
 
 fn serve(listening: &Listening, engine: &Weak<Engine>) {
     let mut server = Server { listening, connections: Vec::new(), refused_until: None };
+    let mut readers = Readers::default();
     while !listening.is_stopped() {
         if server.wait(Instant::now()).is_err() {
             std::thread::sleep(AFTER_FAILURE);
         }
         let now = Instant::now();
         server.accept(now);
-        server.connections.retain_mut(|each| each.advance(engine, now) && now < each.until);
+        let connections = &mut server.connections;
+        connections.retain_mut(|each| each.advance(engine, &mut readers, now) && now < each.until);
     }
 }
 
@@ -161,14 +164,14 @@ impl Connection {
     }
 
     /// Does what can be done without waiting; `false` once the connection is of no more use.
-    fn advance(&mut self, engine: &Weak<Engine>, now: Instant) -> bool {
+    fn advance(&mut self, engine: &Weak<Engine>, readers: &mut Readers, now: Instant) -> bool {
         if !self.is_answered() {
             match self.take_question() {
                 Taken::Part => return true,
                 Taken::End => return false,
                 Taken::Line(len) => {
                     let Some(engine) = engine.upgrade() else { return false };
-                    self.answer = answer(&engine, &self.question[..len]).into_bytes();
+                    self.answer = answer(&engine, &self.question[..len], readers).into_bytes();
                 }
                 Taken::TooLong => {
                     let text = format!("the question is longer than {QUESTION_BYTES_MAX} bytes");

@@ -10,6 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::cache::PmCacheFigures;
 use crate::observe::properties::{KeyspaceProperties, Properties, SsdProperties, TierProperties};
+use crate::stream::slots::StreamFigures;
 
 /// What all names begin with.
 const PREFIX: &str = "strandline";
@@ -119,6 +120,19 @@ impl Figure {
         self.samples.extend(keyspaces.iter().map(|keyspace| Sample {
             labels: vec![("keyspace", keyspace.name.clone())],
             value: Number::Whole(value(keyspace)),
+        }));
+        self
+    }
+
+    /// A value for each change stream.
+    fn of_streams(
+        mut self,
+        streams: &[StreamFigures],
+        value: impl Fn(&StreamFigures) -> u64,
+    ) -> Figure {
+        self.samples.extend(streams.iter().map(|stream| Sample {
+            labels: vec![("stream", stream.name.clone())],
+            value: Number::Whole(value(stream)),
         }));
         self
     }
@@ -265,6 +279,20 @@ fn store(now: &Properties) -> Vec<Figure> {
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
             .is(now.hook_failures),
     ];
+    if !now.streams.is_empty() {
+        figures.extend([
+            gauge("stream_behind", "Numbers of commits that a change stream is behind.")
+                .of_streams(&now.streams, |stream| stream.behind),
+            gauge("stream_backlog", "Bytes that hold what it is behind with.")
+                .in_unit(Unit::Bytes)
+                .of_streams(&now.streams, |stream| stream.backlog_bytes),
+            gauge("stream_lost_to", "Number up to which its changes are lost; 0: none are.")
+                .of_streams(&now.streams, |stream| stream.lost.get()),
+            gauge("pm_held_by_streams", "Persistent memory that only change streams need.")
+                .in_unit(Unit::Bytes)
+                .is(now.pm_held_by_streams),
+        ]);
+    }
     if let Some(bytes) = now.memory.bytes {
         let help = "Memory that the process could use when the store was opened.";
         figures.push(gauge("usable_memory", help).in_unit(Unit::Bytes).is(bytes));

@@ -68,6 +68,7 @@ pub(crate) fn convert(
     let parts = StoreParts { has_log: matches!(to, Memory::Wal(_)), has_tables: true };
     check_pm_rooms(options, parts)?;
     let options = Options { pm_size: ground.memory_len(options, &to), ..options.clone() };
+    refuse_streams(&engine)?;
     // One move is told of at a time.
     move_file::remove_other(ground, path, &named.memory, Some(engine.media.pool.id()))?;
     refuse_device(ground, path, &named.memory)?;
@@ -81,6 +82,20 @@ pub(crate) fn convert(
     let to = describe(&moved);
     moved.close_unless_held()?;
     Ok(Conversion { from, to })
+}
+
+/// What streams are yet to give lies in the memory that is left.
+fn refuse_streams(engine: &Engine) -> Result<()> {
+    let streams = engine.streams.slots();
+    if streams.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = streams.iter().map(|slot| &slot.name[..]).collect();
+    let text = format!(
+        "the store has change streams, and what they are yet to give stays in the memory that it has; drop them first: {}",
+        names.join(", ")
+    );
+    refused(ErrorKind::InvalidArgument, text)
 }
 
 /// What the store at `path` names.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::planted::{self, Bug};
-use base::{Error, Result, Seq};
+use base::{Error, ErrorKind, Result, Seq};
 
 use crate::engine::{Access, Engine};
 use crate::manifest::streams::{EventDesc, EventKind};
 use crate::record::format::Kind;
+use crate::recovery::recover::Damage;
 use crate::stream::batch::{Changed, StreamBatch, StreamedChange};
 use crate::stream::kept::{Slot, Window};
 use crate::stream::merge::{CommitMerge, FoundChange, FoundCommit, Stop};
@@ -249,6 +250,26 @@ impl Reader {
         self.spaces.insert(id, space.clone());
         Ok(space)
     }
+}
+
+/// What streams are yet to give and cannot be read. The caller has begun a call.
+pub(crate) fn damaged_streams(engine: &Engine) -> Vec<Damage> {
+    let damage = |slot: Arc<Slot>| {
+        let mut reader = Reader::behind(slot.passed(), slot);
+        loop {
+            let error = match reader.poll(engine) {
+                Ok(None) => return None,
+                Ok(Some(_)) => continue,
+                Err(error) => error,
+            };
+            // Others give up, acknowledge and drop streams meanwhile.
+            let damaged = error.kind() == ErrorKind::Corruption;
+            let at = error.place().map_or(0, |place| place.offset);
+            let what = error.context().to_owned();
+            return damaged.then_some(Damage { file: None, zone: None, at, len: 0, what });
+        }
+    };
+    engine.streams.slots().into_iter().filter_map(damage).collect()
 }
 
 /// An event as a change.

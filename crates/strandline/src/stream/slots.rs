@@ -43,6 +43,10 @@ impl StreamOptions {
     pub fn max_bytes(self, max_bytes: u64) -> StreamOptions {
         StreamOptions { max_bytes }
     }
+
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.max_bytes
+    }
 }
 
 /// A change stream at a moment.

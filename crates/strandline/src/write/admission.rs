@@ -298,7 +298,9 @@ impl Engine {
                 let frees_soon = self.options().background_threads > 0
                     && self.space.pending_free.awaits_readers()
                     && since.elapsed() < READERS_LEAVE;
-                if now == granted && unused <= most_unused && !frees_soon {
+                // What streams hold is given back, unless another thread is at that.
+                let held = self.space.kept_zones() > 0 && since.elapsed() < READERS_LEAVE;
+                if now == granted && unused <= most_unused && !frees_soon && !held {
                     return Err(self.no_space("write", len));
                 }
                 (begun, granted) = (rounds, now);

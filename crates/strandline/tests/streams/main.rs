@@ -3,8 +3,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../../examples/search_index.rs"]
+mod search_index;
+
 mod events;
 mod keeping;
+mod kills;
 mod lagging;
 mod reading;
 mod replica;

@@ -36,7 +36,9 @@ mod scan;
 mod set_option;
 mod sst;
 mod stats;
+mod streams;
 mod top;
+mod watch;
 mod zone;
 
 use clap::Subcommand;
@@ -74,6 +76,14 @@ drop the keyspace, or name an END that is greater than the last key.")]
     Stats(stats::StatsArgs),
     /// Draw the store as it runs: throughput, stalls, levels, space, background work
     Top(top::TopArgs),
+    /// Print what commits change, as a change stream gives it, and acknowledge it
+    #[command(after_help = "\
+A line for each change: number, keyspace, what, key, value; with --json an object for each commit. What is printed is
+acknowledged, and comes no more; what was not acknowledged when the command ends comes again. Where another process has the
+store open with the option inspect, that is asked; else the store is opened, and closed again once all is printed.")]
+    Watch(watch::WatchArgs),
+    /// Print the change streams of the store and how far each is, or drop one
+    Streams(streams::StreamsArgs),
     /// Print what the pool says of itself: superblock, log, map of the zones
     Pool,
     /// Print the locks of transactions in the process that has the store open, and the latest deadlocks
@@ -157,6 +167,8 @@ pub fn run(context: &Context, command: Command, mut whole: CommandLine) -> Outco
         Command::Export(args) => export::run(context, &args),
         Command::Stats(args) => stats::run(context, &args),
         Command::Top(args) => top::run(context, &args),
+        Command::Watch(args) => watch::run(context, &args),
+        Command::Streams(args) => streams::run(context, &args),
         Command::Pool => pool::run(context),
         Command::Prepared(args) => prepared::run(context, &args),
         Command::Locks(args) => locks::run(context, &args),

@@ -13,6 +13,7 @@ use strandline::{
 mod caches;
 mod transactions;
 
+use crate::cmd::streams;
 use crate::context::Context;
 use crate::failure::{Failure, OK, Outcome};
 use crate::human;
@@ -118,6 +119,10 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         ("  slowed", human::time(figures.slowed)),
         ("  looked at", looked_at(figures)),
     ])?;
+    if !figures.streams.is_empty() {
+        out.line("streams")?;
+        out.table(&streams::rows(&figures.streams))?;
+    }
     if let Some(trace) = &figures.trace {
         print_trace(trace, out)?;
     }
@@ -479,6 +484,8 @@ fn to_json(told: &StoreFigures) -> Value {
         "scans_passed": figures.scans_passed,
         "transactions": transactions::json(&figures.transactions),
         "locks": transactions::locks_json(&figures.locks),
+        "streams": figures.streams.iter().map(streams::figures_json).collect::<Vec<Value>>(),
+        "pm_held_by_streams": figures.pm_held_by_streams,
         "debt": figures.debt,
         "inspected_at": figures.inspected_at.as_ref().map(|socket| socket.display().to_string()),
         "inspect_failure": figures.inspect_failure,

@@ -46,6 +46,11 @@ fn calls_of(path: &str) -> Calls {
         "stats" => calls(&["stats"], ("Usage", 2, &["stats", "--hex"])),
         "top" => calls(&["top"], ("Usage", 2, &["top", "--interval", "0"])),
         "locks" => calls(&["locks"], ("Usage", 2, &["locks", "--limit", "x"])),
+        "watch" => calls(
+            &["watch", "--db", "watched", "copy", "--once"],
+            ("NotFound", 3, &["watch", "none", "--once"]),
+        ),
+        "streams" => calls(&["streams"], ("NotFound", 3, &["streams", "--drop", "none"])),
         "pool" => calls(&["pool"], ("NotFound", 3, &["pool", "--db", NO_STORE])),
         "lsm" => calls(&["lsm", "--files"], ("NotFound", 3, &["lsm", "--db", NO_STORE])),
         "manifest" => calls(&["manifest"], ("NotFound", 3, &["manifest", "--db", NO_STORE])),
@@ -158,6 +163,9 @@ fn store() -> Store {
     store.run(&["keyspace", "create", "sums", "--merge-operator", "add"]).ok();
     store.run(&["create", "--db", "doomed", "--pm-size", "16M"]).ok();
     prepare(&store, &["one", "other"]);
+    store.run(&["create", "--db", "watched", "--pm-size", "16M"]).ok();
+    store.run(&["watch", "--db", "watched", "copy", "--once", "--create"]).ok();
+    store.run(&["put", "--db", "watched", "k", "v"]).ok();
     std::fs::write(store.dir().join("in.tsv"), "a\t1\nrejected\n").expect("written");
     let mut writer = sst::Writer::new(
         Vec::new(),
