@@ -117,7 +117,10 @@ impl Changes<'_> {
 /// The words of a text, each once.
 pub fn words(text: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(text).to_lowercase();
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The key of a word of a document.

@@ -72,7 +72,8 @@ impl Engine {
             match commit.take()? {
                 EventNumber::NotNow => return Ok(None),
                 EventNumber::At(number) => {
-                    changes.extend(event_edit(number, &EventDesc { keyspace: id, ..event.clone() }));
+                    changes
+                        .extend(event_edit(number, &EventDesc { keyspace: id, ..event.clone() }));
                 }
                 EventNumber::Unneeded => {}
             }
@@ -164,10 +165,8 @@ impl Engine {
         let last_seq = self.close_space(&space).ok_or_else(missing)?;
         self.await_seq(last_seq)?;
         let mut tried = false;
-        let dropped = self.with_event(
-            "drop keyspace",
-            &event_of(&space, EventKind::Dropped),
-            |commit| {
+        let dropped =
+            self.with_event("drop keyspace", &event_of(&space, EventKind::Dropped), |commit| {
                 // No flush or merge of this keyspace may be under way while its zones are retired.
                 let mut jobs = self.background.jobs();
                 let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,8 +181,7 @@ impl Engine {
                 };
                 tried = true;
                 self.remove_space(&space, event).map(Some)
-            },
-        );
+            });
         if dropped.is_err() && !tried {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             self.take_back(&space, &space.subranges());

@@ -252,8 +252,14 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | MovedValuesForgotten => &["tiers-values"],
         TierMoveIgnoresUsed => &["tiers-readers", "tiers"],
         CollectLosesTime => &["values-expiring"],
-        StreamZoneFreedEarly | StreamFreedBeforeAck | StreamLossUnsaid | StreamZoneForgotten
-        | StreamIgnoresCut | StreamGivesPartial | StreamGivesVoid | StreamGivesUnpublished
+        StreamZoneFreedEarly
+        | StreamFreedBeforeAck
+        | StreamLossUnsaid
+        | StreamZoneForgotten
+        | StreamIgnoresCut
+        | StreamGivesPartial
+        | StreamGivesVoid
+        | StreamGivesUnpublished
         | StreamValueFreed => &["streams", "streams-flushes"],
         StreamEventUnnoted => &["streams-whole"],
         ValueExtentKept => &["extents-churn"],

@@ -8,16 +8,16 @@ use super::engines::{
     CACHED, CUT, CUT_LEVELS, DEEP, EXPIRING, EXPIRING_RUNS, FLUSHED, FLUSHED_CUT, GAPS, GROWS,
     LEVELS, LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
-    PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, STREAMED, STREAMED_CUT, STREAMED_FLUSHED, STREAMED_LOGGED, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED,
-    TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING,
-    VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM, VALUES_IN_PM_DEEP, VALUES_LOGGED,
-    VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
+    PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, STREAMED, STREAMED_CUT, STREAMED_FLUSHED, STREAMED_LOGGED,
+    TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED, TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES,
+    VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING, VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM,
+    VALUES_IN_PM_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
 };
 use super::shapes::{
     cached, checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests,
-    keyspaces, levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots, streams, streams_whole,
-    tiers, tiers_readers, values, values_in_pm, values_in_pm_readers, values_many, values_ranges,
-    values_readers, whole, wraps,
+    keyspaces, levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots,
+    streams, streams_whole, tiers, tiers_readers, values, values_in_pm, values_in_pm_readers,
+    values_many, values_ranges, values_readers, whole, wraps,
 };
 use super::system::Engine;
 

@@ -8,7 +8,7 @@ use base::{Result, Seq};
 use super::{Db, Handle};
 use crate::engine::Engine;
 use crate::stream::batch::StreamBatch;
-use crate::stream::reader::Reader;
+use crate::stream::reader::StreamReader;
 use crate::stream::slots::{StreamFigures, StreamOptions};
 
 /// Pauses of a reader that waits: short at first, since a commit takes some microseconds; it has no thread to wake it, so that writers
@@ -51,7 +51,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 /// # Ok(()) }
 /// ```
 pub struct Stream {
-    reader: Reader,
+    reader: StreamReader,
     handle: Arc<Handle>,
 }
 
@@ -66,7 +66,7 @@ impl Db {
     pub fn create_stream(&self, name: &str, options: StreamOptions) -> Result<Stream> {
         let _call = self.engine().call("create stream")?;
         let slot = self.engine().create_stream(name, &options)?;
-        Ok(Stream { reader: Reader::new(slot), handle: Arc::clone(&self.handle) })
+        Ok(Stream { reader: StreamReader::new(slot), handle: Arc::clone(&self.handle) })
     }
 
     /// A reader of the stream called `name`, which begins behind what was acknowledged.
@@ -76,7 +76,7 @@ impl Db {
     pub fn stream(&self, name: &str) -> Result<Stream> {
         let _call = self.engine().call("stream")?;
         let slot = self.engine().slot(name, "stream")?;
-        Ok(Stream { reader: Reader::new(slot), handle: Arc::clone(&self.handle) })
+        Ok(Stream { reader: StreamReader::new(slot), handle: Arc::clone(&self.handle) })
     }
 
     /// Drops a stream: what is kept for it becomes free. Its readers get `NotFound` from now on.

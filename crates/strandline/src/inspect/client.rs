@@ -167,7 +167,8 @@ impl Inspector {
     /// # Errors
     /// As [`Inspector::properties`]; those of [`Db::create_stream`](crate::Db::create_stream).
     pub fn create_stream(&self, name: &str, options: &StreamOptions) -> Result<Seq> {
-        let question = Question::CreateStream { name: name.into(), max_bytes: options.most_bytes() };
+        let question =
+            Question::CreateStream { name: name.into(), max_bytes: options.most_bytes() };
         answer::part(&self.ask(&question)?, "acked")
     }
 

@@ -7,9 +7,9 @@
 //! {"strandline":11,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
-//! What may be asked: `stats`, `lsm`, `pool`, `explain`; to change an option; and what a change stream has, which may be made, acknowledged
-//! and dropped. Byte strings are strings where they are UTF-8, else
-//! `{"hex":"..."}`. A connection carries one question. Questions and answers are bounded, and so is the time for each.
+//! What may be asked: `stats`, `lsm`, `pool`, `locks`, `explain`; to change an option; and what a change stream has, which may be made,
+//! acknowledged and dropped. Byte strings are strings where they are UTF-8, else `{"hex":"..."}`. A connection carries one
+//! question. Questions and answers are bounded, and so is the time for each.
 
 mod answer;
 pub(crate) mod client;

@@ -202,7 +202,7 @@ mod tests {
             ErrorKind::InvalidArgument
         );
         assert_eq!(
-            kind(r#"{"strandline":10,"ask":"acknowledge","name":"a"}"#),
+            kind(r#"{"strandline":11,"ask":"acknowledge","name":"a"}"#),
             ErrorKind::InvalidArgument
         );
         assert_eq!(kind(r#"{"strandline":1,"ask":"stats"}"#), ErrorKind::NotSupported);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::wire::{Sink, Wire, wire};
 use crate::engine::Engine;
 use crate::stream::batch::{Changed, StreamBatch, StreamedChange};
-use crate::stream::reader::Reader;
+use crate::stream::reader::StreamReader;
 
 /// Readers that are kept for a next question.
 const READERS_MAX: usize = 8;
@@ -110,7 +110,7 @@ impl Wire for Changed {
 
 /// Readers of streams between two questions: each would else find its place anew.
 #[derive(Default)]
-pub(super) struct Readers(Vec<Reader>);
+pub(super) struct Readers(Vec<StreamReader>);
 
 impl Readers {
     /// Some batches behind `given`, or behind what was acknowledged.
@@ -121,14 +121,21 @@ impl Readers {
         given: Seq,
     ) -> Result<Vec<StreamBatch>> {
         let slot = engine.slot(name, "read stream")?;
-        let is_it = |reader: &Reader| Arc::ptr_eq(reader.slot(), &slot) && reader.given() == given;
+        let is_it =
+            |reader: &StreamReader| Arc::ptr_eq(reader.slot(), &slot) && reader.given() == given;
         let mut reader = match self.0.iter().position(is_it) {
             Some(at) => self.0.remove(at),
-            None => Reader::behind(given, slot),
+            None => StreamReader::behind(given, slot),
         };
         let (mut batches, mut bytes) = (Vec::new(), 0);
         while bytes < ENOUGH {
-            let Some(batch) = reader.poll(engine)? else { break };
+            let batch = match reader.poll(engine) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                // What comes before it is given first; it is met again.
+                Err(_) if !batches.is_empty() => break,
+                Err(error) => return Err(error),
+            };
             bytes += batch.changes.iter().map(bytes_of).sum::<usize>();
             batches.push(batch);
         }
@@ -179,8 +186,10 @@ mod tests {
             },
         ];
         let changes = (7..).map(Seq::new).zip(what);
-        let changes = changes.map(|(seq, what)| StreamedChange { seq, keyspace: "ä".into(), what });
-        let batch = StreamBatch { number: Seq::new(7), last: Seq::new(14), changes: changes.collect() };
+        let changes =
+            changes.map(|(seq, what)| StreamedChange { seq, keyspace: "ä".into(), what });
+        let batch =
+            StreamBatch { number: Seq::new(7), last: Seq::new(14), changes: changes.collect() };
         let mut out = Sink::new(usize::MAX);
         batch.put(&mut out);
         let text = out.into_text();

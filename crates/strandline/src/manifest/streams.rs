@@ -55,7 +55,10 @@ pub(crate) enum EventKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEdit {
     /// Makes a slot, or changes it.
-    Slot { name: String, slot: SlotDesc },
+    Slot {
+        name: String,
+        slot: SlotDesc,
+    },
     Drop {
         name: String,
     },
@@ -122,7 +125,8 @@ impl StreamsState {
     pub(super) fn snapshot(&self) -> impl Iterator<Item = StreamEdit> {
         let slots = self.slots.iter();
         let slots = slots.map(|(name, slot)| StreamEdit::Slot { name: name.clone(), slot: *slot });
-        let ends = self.ends.iter().map(|(epoch, cut)| StreamEdit::End { epoch: *epoch, cut: *cut });
+        let ends =
+            self.ends.iter().map(|(epoch, cut)| StreamEdit::End { epoch: *epoch, cut: *cut });
         let events = self.events.iter();
         let events = events
             .map(|(number, event)| StreamEdit::Event { number: *number, event: event.clone() });

@@ -206,9 +206,9 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let kept_from_cache = (kept_from_writers + for_rooms + soft_headroom).div_ceil(zone_len);
     let cache_low = (kept_from_writers + for_rooms + soft_headroom / 2).div_ceil(zone_len);
 
-    // Level 0 gets what memtables, their zones, tables, the cache and streams leave of the space that writers may fill without being slowed. With
-    // more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable ones,
-    // at least for the granted zones.
+    // Level 0 gets what memtables, their zones, tables, the cache and streams leave of the space that writers may fill without being
+    // slowed. With more, writers would be slowed before any of level 0 is due. Memtables get space for one active and two immutable
+    // ones, at least for the granted zones.
     let memtables = ready.max(3 * memtable_bytes(figures, FreedBy::Compactions));
     let level0_least = capacity / LEVEL0_SHARE;
     let kept = if compacts { kept_from_writers + soft_headroom } else { 0 };
@@ -414,6 +414,20 @@ mod tests {
         assert_eq!(of(both), (1024 - 192 - 200 - 150 - 44 - 128, tables));
         let crowded = SpaceFigures { subranges: 500, ..with_tables() };
         assert_eq!(of(crowded), (64, 0));
+    }
+
+    /// What streams hold is free for writers, comes to no file, and is not level 0's.
+    #[test]
+    fn streams_are_lent_what_they_hold() {
+        let streams = StreamRoomFigures { share: 100 * MIB, held: 60 * MIB };
+        let (without, with) =
+            (decide(&with_tables()), decide(&SpaceFigures { streams, ..with_tables() }));
+        assert_eq!(with.headroom, without.headroom + 60 * MIB);
+        assert_eq!(with.level0_bytes, without.level0_bytes - 100 * MIB);
+        assert_eq!(with.pm_rooms, without.pm_rooms - 100 * MIB);
+        let fewer = without.coming_to_files - with.coming_to_files;
+        assert!((60 * MIB..61 * MIB).contains(&fewer), "{fewer}");
+        assert_eq!(with.kept_from_cache, without.kept_from_cache);
     }
 
     #[test]

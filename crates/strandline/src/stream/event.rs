@@ -97,7 +97,8 @@ impl Engine {
             let space = self.keyspaces.named("default").filter(|_| self.streams.are_there());
             // A listener that writes would wait for this commit.
             let _quiet = space.as_ref().map(|_| self.events.quiet());
-            let mut nothing = space.as_ref().map(|space| [Op::new(space, Kind::RangeDelete, b"", b"")]);
+            let mut nothing =
+                space.as_ref().map(|space| [Op::new(space, Kind::RangeDelete, b"", b"")]);
             let admit = |nothing| {
                 self.room_for_event(event);
                 // It changes no key, so none that is locked is in its way.

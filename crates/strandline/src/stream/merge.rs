@@ -14,7 +14,7 @@ use crate::stream::kept::{KeptZone, ZonePart};
 
 /// Why there is no next commit, though there should be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum MergeStop {
     /// A zone is not held any more.
     Gone,
     /// The commit with this number is not there, or not whole.
@@ -49,7 +49,7 @@ struct ZoneCursor {
 
 /// Where the next segment of a zone belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SegmentPlace {
     number: Seq,
     segment: u32,
     zone: u32,
@@ -62,14 +62,14 @@ pub(super) struct CommitMerge {
     upto: Seq,
     /// Zones that begin with later commits; the one that begins first is last.
     later: Vec<ZoneCursor>,
-    next: BTreeMap<Place, ZoneCursor>,
+    next: BTreeMap<SegmentPlace, ZoneCursor>,
     /// By incarnation: where zones go on that had no more.
     read_to: BTreeMap<u64, PmOffset>,
 }
 
 /// The first record of a segment.
 struct SegmentHead {
-    place: Place,
+    place: SegmentPlace,
     end: Seq,
 }
 
@@ -80,7 +80,7 @@ impl SegmentHead {
             Role::First(segment) => segment.index,
             Role::Follower | Role::Moved => return None,
         };
-        let place = Place { number: head.number(), segment, zone };
+        let place = SegmentPlace { number: head.number(), segment, zone };
         Some(SegmentHead { place, end: head.commit_end() })
     }
 }
@@ -102,7 +102,11 @@ impl CommitMerge {
     }
 
     /// The commit behind `given`; `None` if there is no more in the window.
-    pub(super) fn next(&mut self, media: &Media, given: Seq) -> Result<Option<FoundCommit>, Stop> {
+    pub(super) fn next(
+        &mut self,
+        media: &Media,
+        given: Seq,
+    ) -> Result<Option<FoundCommit>, MergeStop> {
         if given >= self.upto {
             return Ok(None);
         }
@@ -117,7 +121,7 @@ impl CommitMerge {
             self.seek(media, cursor, given)?;
         }
         let number = self.next.first_key_value().map(|(place, _)| place.number);
-        let number = number.filter(|number| *number <= wanted).ok_or(Stop::Missing(wanted))?;
+        let number = number.filter(|number| *number <= wanted).ok_or(MergeStop::Missing(wanted))?;
         let mut found = FoundCommit {
             number,
             last: number,
@@ -126,15 +130,16 @@ impl CommitMerge {
             _zones: Vec::new(),
         };
         let mut tally = Tally::default();
-        while let Some(entry) = self.next.first_entry().filter(|entry| entry.key().number == number) {
+        while let Some(entry) = self.next.first_entry().filter(|entry| entry.key().number == number)
+        {
             let (place, mut cursor) = entry.remove_entry();
-            let zone = cursor.part.zone.upgrade().ok_or(Stop::Gone)?;
+            let zone = cursor.part.zone.upgrade().ok_or(MergeStop::Gone)?;
             let keyspace = cursor.part.keyspace;
             let mut changes = Vec::new();
             let whole = segment(media, cursor.at, cursor.part.end, checked, |at, head| {
                 changes.push(FoundChange { keyspace, at, head: *head });
             });
-            let (first, segment) = whole.ok_or(Stop::Missing(wanted))?;
+            let (first, segment) = whole.ok_or(MergeStop::Missing(wanted))?;
             tally.add(place, &first, segment.void, changes.len());
             found.last = first.commit_end();
             found.changes.append(&mut changes);
@@ -142,14 +147,14 @@ impl CommitMerge {
             cursor.at = segment.end;
             self.seek(media, cursor, found.last)?;
         }
-        found.void = tally.void().ok_or(Stop::Missing(wanted))?;
+        found.void = tally.void().ok_or(MergeStop::Missing(wanted))?;
         found.changes.sort_by_key(|change| change.head.seq);
         Ok(Some(found))
     }
 
     /// Brings a zone to its first segment of a commit behind `given`.
-    fn seek(&mut self, media: &Media, mut cursor: ZoneCursor, given: Seq) -> Result<(), Stop> {
-        let _held = cursor.part.zone.upgrade().ok_or(Stop::Gone)?;
+    fn seek(&mut self, media: &Media, mut cursor: ZoneCursor, given: Seq) -> Result<(), MergeStop> {
+        let _held = cursor.part.zone.upgrade().ok_or(MergeStop::Gone)?;
         let (end, zone) = (cursor.part.end, cursor.part.no);
         loop {
             let head = checked(media, cursor.at, end).and_then(|head| SegmentHead::of(&head, zone));
@@ -182,7 +187,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, place: Place, first: &RecordHead, void: Void, records: usize) {
+    fn add(&mut self, place: SegmentPlace, first: &RecordHead, void: Void, records: usize) {
         (self.of, self.of_records) = match first.role {
             Role::First(segment) => (segment.segments, segment.commit_records),
             _ => (1, 1),

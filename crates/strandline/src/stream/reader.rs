@@ -15,8 +15,8 @@ use crate::manifest::streams::{EventDesc, EventKind};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
 use crate::stream::batch::{Changed, StreamBatch, StreamedChange};
-use crate::stream::kept::{Slot, Window};
-use crate::stream::merge::{CommitMerge, FoundChange, FoundCommit, Stop};
+use crate::stream::kept::{Slot, StreamWindow};
+use crate::stream::merge::{CommitMerge, FoundChange, FoundCommit, MergeStop};
 use crate::stream::slots::no_stream;
 use crate::ttl::STAMP_LEN;
 
@@ -31,25 +31,25 @@ struct NamedSpace {
 }
 
 /// A reader of a stream. Several may read one.
-pub(crate) struct Reader {
+pub(crate) struct StreamReader {
     slot: Arc<Slot>,
     /// Everything up to this number was given.
     given: Seq,
     merge: CommitMerge,
     /// What is about to be visible.
-    coming: Option<Window>,
+    coming: Option<StreamWindow>,
     spaces: BTreeMap<u32, NamedSpace>,
 }
 
-impl Reader {
-    pub(crate) fn new(slot: Arc<Slot>) -> Reader {
-        Reader::behind(slot.acked(), slot)
+impl StreamReader {
+    pub(crate) fn new(slot: Arc<Slot>) -> StreamReader {
+        StreamReader::behind(slot.acked(), slot)
     }
 
     /// A reader that goes on behind `given`.
-    pub(crate) fn behind(given: Seq, slot: Arc<Slot>) -> Reader {
+    pub(crate) fn behind(given: Seq, slot: Arc<Slot>) -> StreamReader {
         let (merge, spaces) = (CommitMerge::default(), BTreeMap::new());
-        Reader { slot, given, merge, coming: None, spaces }
+        StreamReader { slot, given, merge, coming: None, spaces }
     }
 
     pub(crate) fn slot(&self) -> &Arc<Slot> {
@@ -92,7 +92,7 @@ impl Reader {
                     self.begin_anew();
                     let given = self.given;
                     self.heed_slot()?;
-                    if let (Stop::Missing(number), true) = (stop, given == self.given) {
+                    if let (MergeStop::Missing(number), true) = (stop, given == self.given) {
                         return Err(self.missing(number));
                     }
                 }
@@ -240,11 +240,15 @@ impl Reader {
                 let manifest = engine.manifest.lock();
                 let mut events = manifest.state.streams.events.values();
                 let dropped = events.find(|event| event.keyspace == id);
-                dropped.map(|event| NamedSpace { name: event.name.as_str().into(), timed: event.timed })
+                dropped.map(|event| NamedSpace {
+                    name: event.name.as_str().into(),
+                    timed: event.timed,
+                })
             }
         };
         let space = found.ok_or_else(|| {
-            let text = format!("no keyspace has number {id}, which a change names; please report this");
+            let text =
+                format!("no keyspace has number {id}, which a change names; please report this");
             Error::corruption(READ, text)
         })?;
         self.spaces.insert(id, space.clone());
@@ -255,7 +259,7 @@ impl Reader {
 /// What streams are yet to give and cannot be read. The caller has begun a call.
 pub(crate) fn damaged_streams(engine: &Engine) -> Vec<Damage> {
     let damage = |slot: Arc<Slot>| {
-        let mut reader = Reader::behind(slot.passed(), slot);
+        let mut reader = StreamReader::behind(slot.passed(), slot);
         loop {
             let error = match reader.poll(engine) {
                 Ok(None) => return None,

@@ -182,7 +182,8 @@ impl Engine {
         self.check_writable(ACK)?;
         let visible = self.sequence.ring.visible();
         if seq > visible {
-            let text = format!("{seq} is no number that the stream has given: the newest is {visible}");
+            let text =
+                format!("{seq} is no number that the stream has given: the newest is {visible}");
             return Err(Error::new(ErrorKind::InvalidArgument, ACK, text));
         }
         let changing = self.streams.change();
@@ -244,8 +245,7 @@ impl Engine {
     pub(crate) fn stream_figures(&self) -> Vec<StreamFigures> {
         let visible = self.sequence.ring.visible();
         let figures = |slot: &Arc<Slot>| {
-            let (backlog_bytes, held_bytes) =
-                self.streams.behind(&self.sequence.sequencer, slot);
+            let (backlog_bytes, held_bytes) = self.streams.behind(&self.sequence.sequencer, slot);
             StreamFigures {
                 name: slot.name.clone(),
                 acked: slot.acked(),

@@ -15,7 +15,11 @@ fn held(db: &Db) -> usize {
     let report = db.check().expect("check");
     assert!(report.damage.is_empty(), "{:?}", report.damage);
     assert!(report.space.whole, "{:?}", report.space);
-    assert!(report.space.leaked.is_empty() && report.space.doubled.is_empty(), "{:?}", report.space);
+    assert!(
+        report.space.leaked.is_empty() && report.space.doubled.is_empty(),
+        "{:?}",
+        report.space
+    );
     report.space.owned.iter().filter(|owned| owned.owner == Owner::Streams).count()
 }
 
@@ -152,7 +156,8 @@ fn what_one_of_several_streams_needs_stays() {
 #[test]
 fn what_an_open_cut_off_is_never_given() {
     let region = heap(8 * MIB);
-    let open = |region: &Arc<Region>| Db::open_region(Arc::clone(region), small(16 << 10)).expect("open");
+    let open =
+        |region: &Arc<Region>| Db::open_region(Arc::clone(region), small(16 << 10)).expect("open");
     let killed = open(&region);
     drop(killed.create_stream("copy", StreamOptions::new()).expect("create"));
     for no in 0..20 {

@@ -108,7 +108,7 @@ fn writers_get_what_streams_hold() {
     }
     for round in 1..6 {
         for no in 0..live {
-            db.put(numbered(no), value(round)).expect("a stream is in nobody's way");
+            db.put(numbered(no), value(round)).expect("a stream keeps no writer waiting");
         }
         assert_nothing_leaked(&db, "full");
     }

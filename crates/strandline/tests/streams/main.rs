@@ -6,10 +6,12 @@ mod common;
 #[path = "../../examples/search_index.rs"]
 mod search_index;
 
+mod copies;
 mod events;
 mod keeping;
 mod kills;
 mod lagging;
+mod logged;
 mod reading;
 mod replica;
 mod threads;

@@ -76,8 +76,14 @@ fn streams_follow_writers() {
     let (all, some) = std::thread::scope(|scope| {
         let all = scope.spawn(|| follow(&db, "all", 1, &ended));
         let some = scope.spawn(|| follow(&db, "some", 97, &ended));
-        let writers: Vec<_> =
-            (0..3).map(|thread| scope.spawn({ let db = &db; move || write(db, thread, 3000) })).collect();
+        let writers: Vec<_> = (0..3)
+            .map(|thread| {
+                scope.spawn({
+                    let db = &db;
+                    move || write(db, thread, 3000)
+                })
+            })
+            .collect();
         writers.into_iter().for_each(|writer| writer.join().expect("writer"));
         ended.store(true, Ordering::Release);
         (all.join().expect("all"), some.join().expect("some"))
@@ -103,7 +109,12 @@ fn a_stream_that_is_made_beside_writers_misses_nothing() {
         let ended = AtomicBool::new(false);
         let replica = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..2)
-                .map(|thread| scope.spawn({ let db = &db; move || write(db, thread, 300) }))
+                .map(|thread| {
+                    scope.spawn({
+                        let db = &db;
+                        move || write(db, thread, 300)
+                    })
+                })
                 .collect();
             std::thread::sleep(Duration::from_micros(300 * round));
             let stream = db.create_stream("copy", StreamOptions::new().max_bytes(30 * MIB));

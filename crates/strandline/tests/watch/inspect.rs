@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{TempDir, dump, small_store};
 use pmem::in_fork;
-use strandline::{Db, ErrorKind, Inspector, Options, PmSource, ReadOptions};
+use strandline::{
+    Changed, Db, ErrorKind, Inspector, Options, PmSource, ReadOptions, Seq, StreamOptions,
+};
 
 fn options() -> Options {
     small_store().inspect(true)
@@ -74,6 +76,64 @@ fn a_running_store_answers_what_it_knows_itself() {
         assert_eq!(absent.value_bytes, None);
         let missing = inspector.explain_get("nowhere", b"k").expect_err("no such keyspace");
         assert_eq!(missing.kind(), ErrorKind::NotFound);
+    }
+}
+
+/// A change stream is made, read, acknowledged and dropped as in the process itself.
+#[test]
+fn change_streams_are_read_over_the_socket() {
+    for pm in [PmSource::Auto, PmSource::Dram] {
+        let dir = TempDir::new("inspect-streams");
+        let db = filled(dir.path(), options().pm(pm));
+        let inspector = Inspector::connect(dir.path()).expect("connects");
+        let kind = |result: strandline::Result<()>| result.expect_err("refused").kind();
+        let read = |given| inspector.read_stream("copy", given);
+        assert_eq!(kind(read(Seq::ZERO).map(drop)), ErrorKind::NotFound);
+        let too_much = StreamOptions::new().max_bytes(1 << 40);
+        assert_eq!(
+            kind(inspector.create_stream("copy", &too_much).map(drop)),
+            ErrorKind::InvalidArgument
+        );
+        let much = StreamOptions::new().max_bytes(3 << 20);
+        let behind = inspector.create_stream("copy", &much).expect("made");
+        assert_eq!(behind, db.properties().visible_seq);
+        assert_eq!(
+            kind(inspector.create_stream("copy", &StreamOptions::new()).map(drop)),
+            ErrorKind::Exists
+        );
+        assert_eq!(read(Seq::ZERO).expect("read"), []);
+        for at in 0..2000_u32 {
+            db.put(at.to_be_bytes(), vec![at as u8; 300]).expect("put");
+        }
+        db.put("long", vec![7; 300_000]).expect("put");
+        // An answer has not all of it.
+        let (mut given, mut count, mut answers) = (Seq::ZERO, 0, 0);
+        loop {
+            let batches = read(given).expect("read");
+            let Some(last) = batches.last() else { break };
+            given = last.last;
+            count += batches.len();
+            answers += 1;
+            if count == 2001 {
+                let Changed::Put { key, value, .. } = &last.changes[0].what else {
+                    panic!("{last:?}")
+                };
+                assert_eq!((&key[..], value.len()), (&b"long"[..], 300_000));
+            }
+        }
+        assert_eq!((count, given), (2001, db.properties().visible_seq));
+        assert!(answers > 2, "{answers}");
+        // Another that begins anew, and one that goes on in the middle.
+        assert_eq!(read(Seq::ZERO).expect("read")[0].number, behind + 1);
+        assert_eq!(read(behind + 1000).expect("read")[0].number, behind + 1001);
+        assert_eq!(kind(inspector.ack_stream("copy", given + 1)), ErrorKind::InvalidArgument);
+        inspector.ack_stream("copy", given).expect("acknowledged");
+        assert_eq!(db.streams()[0].acked, given);
+        assert_eq!(read(Seq::ZERO).expect("read"), []);
+        assert_eq!(inspector.properties().expect("figures").streams, db.streams());
+        inspector.drop_stream("copy").expect("dropped");
+        assert_eq!(kind(inspector.ack_stream("copy", given)), ErrorKind::NotFound);
+        assert!(db.streams().is_empty());
     }
 }
 

@@ -1,6 +1,7 @@
 //! `watch NAME`: what commits change, as a change stream gives it.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ pub struct WatchArgs {
 const GROUP: usize = 256;
 /// Between two looks for what is new.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A store that no process seems to have opened is looked at again after so long.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Where the stream is read.
 enum Source {
@@ -65,10 +68,20 @@ pub fn run(context: &Context, args: &WatchArgs) -> Outcome {
         if args.once && ended == Ended::CaughtUp {
             return Ok(OK);
         }
-        // No one else writes to a store that is open here: it is closed until some process opens it.
-        while ended == Ended::CaughtUp && Inspector::connect(&context.db).is_err() {
-            std::thread::sleep(PAUSE);
+        // No one else writes to a store that is open here: it is closed until others have had it.
+        if ended == Ended::CaughtUp {
+            await_others(&context.db);
         }
+    }
+}
+
+/// Waits until another process opens the store, or has had it open.
+fn await_others(dir: &Path) {
+    // A process makes its socket in this directory, and removes it.
+    let changed = || std::fs::metadata(dir).and_then(|meta| meta.modified()).ok();
+    let (before, began) = (changed(), Instant::now());
+    while Inspector::connect(dir).is_err() && changed() == before && began.elapsed() < LOOK {
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -126,7 +139,10 @@ impl Source {
                     Err(error) if args.create && error.kind() == ErrorKind::NotFound => {
                         db.create_stream(&args.name, options(args)?)?
                     }
-                    stream => stream.map_err(|error| unknown(error, &args.name))?,
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        return Err(no_stream(&args.name).into());
+                    }
+                    stream => stream?,
                 };
                 Ok(Source::Opened(db, Box::new(stream)))
             }
@@ -134,16 +150,10 @@ impl Source {
                 let Ok(inspector) = Inspector::connect(&context.db) else {
                     return Err(busy.into());
                 };
-                let is_there = |name: &String| *name == args.name;
-                let there = inspector.properties()?.streams;
-                if !there.iter().any(|stream| is_there(&stream.name)) {
+                let streams = inspector.properties()?.streams;
+                if !streams.iter().any(|stream| stream.name == args.name) {
                     if !args.create {
-                        let text = format!("no stream {}", args.name);
-                        return Err(unknown(
-                            Error::new(ErrorKind::NotFound, "watch", text),
-                            &args.name,
-                        )
-                        .into());
+                        return Err(no_stream(&args.name).into());
                     }
                     inspector.create_stream(&args.name, &options(args)?)?;
                 }
@@ -158,11 +168,14 @@ impl Source {
         match self {
             Source::Opened(_, stream) => {
                 let mut batches = Vec::new();
-                while batches.len() < GROUP
-                    && let Some(batch) = stream.poll()?
-                {
-                    if batch.last > given {
-                        batches.push(batch);
+                while batches.len() < GROUP {
+                    match stream.poll() {
+                        Ok(Some(batch)) if batch.last > given => batches.push(batch),
+                        Ok(Some(_)) => {}
+                        Ok(None) => break,
+                        // What comes before it is given first; it is met again.
+                        Err(_) if !batches.is_empty() => break,
+                        Err(error) => return Err(error),
                     }
                 }
                 Ok(batches)
@@ -187,16 +200,13 @@ impl Source {
 
 fn options(args: &WatchArgs) -> Result<StreamOptions, Failure> {
     let Some(text) = &args.max_bytes else { return Ok(StreamOptions::new()) };
-    let bytes = parse_size(text)
-        .ok_or_else(|| Failure::Usage(format!("--max-bytes {text}: expected a size, such as 64M")))?;
+    let bytes = parse_size(text).ok_or_else(|| {
+        Failure::Usage(format!("--max-bytes {text}: expected a size, such as 64M"))
+    })?;
     Ok(StreamOptions::new().max_bytes(bytes))
 }
 
-/// The same error, with what to do about a stream that is not there.
-fn unknown(error: Error, name: &str) -> Error {
-    if error.kind() != ErrorKind::NotFound {
-        return error;
-    }
+fn no_stream(name: &str) -> Error {
     let text = format!("no stream {name}; make it with --create, or see `strandline streams`");
     Error::new(ErrorKind::NotFound, "watch", text)
 }

@@ -18,6 +18,7 @@ mod presets;
 mod records;
 mod rocksdb;
 mod store;
+mod streams;
 mod traces;
 mod values;
 mod workloads;

@@ -36,25 +36,25 @@ pub(crate) struct FoundStreams {
 pub(crate) struct Streams {
     /// Whether there are any, or one is being made: then what commits fill is held.
     keeps: AtomicBool,
-    kept: Mutex<Kept>,
+    kept: Mutex<StreamsNow>,
     /// Serialises edits about streams with what follows from them in memory. Never taken between W2 and W5.
     changing: Mutex<()>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StreamsNow {
     slots: BTreeMap<String, Arc<Slot>>,
     zones: KeptZones,
 }
 
-impl Kept {
+impl StreamsNow {
     fn passed(&self) -> Option<Seq> {
         self.slots.values().map(|slot| slot.passed()).min()
     }
 }
 
 /// A part of the store's commits that does not change any more.
-pub(crate) struct Window {
+pub(crate) struct StreamWindow {
     /// Every commit up to this number is in the parts.
     pub upto: Seq,
     /// What is in the parts does not change once this number is visible.
@@ -67,7 +67,7 @@ impl Streams {
         let FoundStreams { slots, zones } = found;
         Streams {
             keeps: AtomicBool::new(!slots.is_empty()),
-            kept: Mutex::new(Kept {
+            kept: Mutex::new(StreamsNow {
                 slots: slots.into_iter().map(|slot| (slot.name.clone(), slot)).collect(),
                 zones,
             }),
@@ -75,7 +75,7 @@ impl Streams {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, StreamsNow> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,12 +188,12 @@ impl Streams {
     ///
     /// The order of these looks counts. Commits up to `upto` have all their room before the parts are looked at, and what is
     /// within the parts had its number before `frozen_at` was read.
-    pub(crate) fn window(&self, sequencer: &Sequencer, passed: Seq) -> Window {
+    pub(crate) fn window(&self, sequencer: &Sequencer, passed: Seq) -> StreamWindow {
         let mut kept = self.kept();
         let upto = sequencer.enter_to_switch().next_seq() - 1;
         let parts = kept.zones.parts(sequencer, passed);
         let frozen_at = sequencer.enter_to_switch().next_seq() - 1;
-        Window { upto, frozen_at, parts }
+        StreamWindow { upto, frozen_at, parts }
     }
 
     /// Lets go of what all slots have passed. To be dropped outside of locks.
@@ -209,7 +209,7 @@ impl Streams {
     pub(crate) fn overdue(&self, sequencer: &Sequencer, visible: Seq) -> Vec<(Arc<Slot>, Seq)> {
         let mut kept = self.kept();
         kept.zones.look(sequencer);
-        let Kept { slots, zones } = &*kept;
+        let StreamsNow { slots, zones } = &*kept;
         let over = |slot: &Arc<Slot>| {
             let (passed, most) = (slot.passed(), slot.max_bytes);
             if zones.bytes_behind(passed) <= most {

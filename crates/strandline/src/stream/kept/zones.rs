@@ -24,7 +24,7 @@ pub(crate) struct KeptZone {
 }
 
 impl KeptZone {
-    /// A zone of which all up to `counts_to` counts.
+    /// A zone whose records count up to `counts_to`.
     pub(crate) fn new(zone: &Arc<Zone>, keyspace: u32, counts_to: PmOffset) -> KeptZone {
         KeptZone { hold: StreamHold::begin(zone), keyspace, counts_to }
     }
@@ -118,7 +118,7 @@ impl KeptZones {
         self.open.push(OpenZone { zone: Arc::new(zone), head: Arc::downgrade(head) });
     }
 
-    /// Holds a zone that takes no more records, the newest of which has number `upto`, or an older one.
+    /// Holds a zone that takes no more records. Its newest has number `upto`, or an older one.
     pub(crate) fn full(&mut self, zone: Arc<KeptZone>, upto: Seq) {
         // Nearly always it is the newest.
         let behind = self.full.iter().rev().take_while(|each| each.upto > upto).count();
@@ -211,7 +211,8 @@ impl KeptZones {
         let mut extents = self.extents.range(passed.next()..).peekable();
         let full = self.full.range(self.first_behind(passed)..);
         let full = full.map(|each| (each.upto, each.zone.len()));
-        let ends = full.chain([(visible, 0)]).filter(|(upto, _)| passed < *upto && *upto <= visible);
+        let ends =
+            full.chain([(visible, 0)]).filter(|(upto, _)| passed < *upto && *upto <= visible);
         let mut least = None;
         for (upto, zone_bytes) in ends {
             left -= zone_bytes;
