@@ -56,4 +56,4 @@ pub use space::{Extent, Space};
 pub use superblock::{FORMAT_VERSION, begin_format, check_version};
 pub use view::View;
 pub use wear::Wear;
-pub use zones::{HeaderState, SweepReport, ZoneHeader, ZoneKind};
+pub use zones::{HeaderState, SweepReport, ZoneHeader, ZoneKind, granted_in};

@@ -46,6 +46,11 @@ pub struct ZoneHeader {
     pub base_seq: base::Seq,
 }
 
+/// The epoch of the open that granted a zone of this incarnation.
+pub fn granted_in(incarnation: u64) -> u32 {
+    (incarnation >> 32) as u32
+}
+
 impl ZoneHeader {
     /// The zone's life, which no other grant ever has: epoch above, grant below.
     pub fn incarnation(&self) -> u64 {
@@ -267,7 +272,7 @@ fn decode(pool_id: u64, no: u32, words: [u64; 4]) -> HeaderState {
     }
     HeaderState::Granted(ZoneHeader {
         kind,
-        epoch: (incarnation >> 32) as u32,
+        epoch: granted_in(incarnation),
         grant: incarnation as u32,
         keyspace: owner as u32,
         subrange: (owner >> 32) as u32,

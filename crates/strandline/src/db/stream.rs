@@ -151,7 +151,8 @@ impl Stream {
     }
 
     /// Acknowledges everything up to `seq`, the [`last`](StreamBatch::last) number of a batch: none of it is given again, and what was
-    /// kept for it alone becomes free. As durable as a commit of the store when it returns.
+    /// kept for it alone becomes free. As durable as a commit of the store when it returns. A number within a batch leaves the whole
+    /// batch to be given again.
     ///
     /// Each acknowledgement is an edit of the manifest. Where commits are synced one by one it costs such a sync: acknowledge every so
     /// many batches then.

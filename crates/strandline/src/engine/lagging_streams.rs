@@ -21,19 +21,23 @@ impl Engine {
         }
         // Who has it will be here again, and what is kept meanwhile is a zone more.
         let Some(_changing) = self.streams.try_change() else { return };
-        let visible = self.sequence.ring.visible();
-        let overdue = self.streams.overdue(&self.sequence.sequencer, visible);
+        drop(self.streams.let_go(&self.sequence.sequencer));
+        let overdue = self.streams.overdue(self.sequence.ring.visible());
         self.lose_changes(&overdue);
     }
 
-    /// Has streams give up what holds `bytes` that nothing else needs, or as much as there is. Tells whether anything was let go.
+    /// Lets go of what all streams have passed; if there is nothing of that, has them give up what holds `bytes` that nothing else
+    /// needs, or as much as there is. Tells whether anything was let go.
     pub(super) fn give_changes_back(&self, bytes: u64) -> bool {
         if !self.streams.are_there() {
             return false;
         }
         let Some(_changing) = self.streams.try_change() else { return false };
-        let visible = self.sequence.ring.visible();
-        let in_the_way = self.streams.in_the_way(&self.sequence.sequencer, bytes, visible);
+        // A zone that was filled behind the last acknowledgement may hold nothing behind it.
+        if !self.streams.let_go(&self.sequence.sequencer).is_empty() {
+            return true;
+        }
+        let in_the_way = self.streams.in_the_way(bytes, self.sequence.ring.visible());
         self.lose_changes(&in_the_way)
     }
 
@@ -61,8 +65,7 @@ impl Engine {
             descs.for_each(|(slot, desc)| slot.set(desc));
             edit.end();
         }
-        let let_go = self.streams.let_go();
-        drop(let_go);
+        drop(self.streams.let_go(&self.sequence.sequencer));
         true
     }
 }

@@ -37,13 +37,13 @@ impl Engine {
             let budget = self.budget();
             cache.restrict(budget.kept_from_cache);
             // Before writers have to do it.
-            self.free_zones(budget.cache_low.try_into().unwrap_or(u32::MAX));
+            self.free_cached_zones(budget.cache_low.try_into().unwrap_or(u32::MAX));
         }
     }
 
-    /// Takes zones from the cache, and then from streams, until `wanted` are free. One that a reader holds is free once that has left: no other is taken in its
-    /// place.
-    fn free_zones(&self, wanted: u32) -> u32 {
+    /// Takes zones from the cache until `wanted` are free. One that a reader holds is free once that has left: no other is taken in
+    /// its place.
+    fn free_cached_zones(&self, wanted: u32) {
         let free = || self.media.pool.space().free_zones;
         if let Some(cache) = self.pm_cache() {
             loop {
@@ -57,16 +57,22 @@ impl Engine {
                 }
             }
         }
-        // What streams hold goes last: it does not come back.
+    }
+
+    /// The same, and then takes what streams hold: that goes last, since it does not come back. Tells how many are free.
+    fn free_zones(&self, wanted: u32) -> u32 {
+        self.free_cached_zones(wanted);
+        let free = || self.media.pool.space().free_zones;
         let zone_len = self.media.pool.geometry().zone_len();
         while free() < wanted {
             let before = free();
             let lacking = u64::from(wanted - before) * zone_len;
-            if self.space.kept_zones() == 0 || !self.give_changes_back(lacking) {
+            if !self.give_changes_back(lacking) {
                 break;
             }
             self.reclaim();
-            if free() <= before {
+            // Extents make a zone free together only.
+            if free() <= before && self.space.pending_free.awaits_readers() {
                 break;
             }
         }

@@ -2,9 +2,9 @@
 //! directory. Nothing of it lies on the way of a put or a get, and nothing that is asked changes what is in the store.
 //!
 //! ```text
-//! {"strandline":11,"ask":"explain","keyspace":"default","key":"apple"}
-//! {"strandline":11,"ok":{"value_bytes":3,"probes":[...]}}
-//! {"strandline":11,"error":{"kind":"NotFound","message":"..."}}
+//! {"strandline":12,"ask":"explain","keyspace":"default","key":"apple"}
+//! {"strandline":12,"ok":{"value_bytes":3,"probes":[...]}}
+//! {"strandline":12,"error":{"kind":"NotFound","message":"..."}}
 //! ```
 //!
 //! What may be asked: `stats`, `lsm`, `pool`, `locks`, `explain`; to change an option; and what a change stream has, which may be made,
@@ -24,7 +24,7 @@ use std::time::Duration;
 use base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX};
 
 /// Version of the protocol.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 /// Longest question: a key and a name, each byte of them escaped.
 const QUESTION_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + NAME_BYTES_MAX) + 1024;
 /// Longest answer: figures of about a hundred thousand tables.

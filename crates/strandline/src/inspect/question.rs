@@ -194,15 +194,15 @@ mod tests {
     fn what_is_no_question_is_refused() {
         let kind = |line: &str| Question::parse(line.as_bytes()).expect_err(line).kind();
         let deep = "[".repeat(100_000);
-        for line in ["", "\0", "null", "{}", "[1", &deep, r#"{"strandline":11}"#] {
+        for line in ["", "\0", "null", "{}", "[1", &deep, r#"{"strandline":12}"#] {
             assert_eq!(kind(line), ErrorKind::InvalidArgument);
         }
         assert_eq!(
-            kind(r#"{"strandline":11,"ask":"explain","key":"a"}"#),
+            kind(r#"{"strandline":12,"ask":"explain","key":"a"}"#),
             ErrorKind::InvalidArgument
         );
         assert_eq!(
-            kind(r#"{"strandline":11,"ask":"acknowledge","name":"a"}"#),
+            kind(r#"{"strandline":12,"ask":"acknowledge","name":"a"}"#),
             ErrorKind::InvalidArgument
         );
         assert_eq!(kind(r#"{"strandline":1,"ask":"stats"}"#), ErrorKind::NotSupported);

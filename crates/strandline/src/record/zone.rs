@@ -152,9 +152,15 @@ impl Zone {
         }
     }
 
+    /// Whether change streams hold it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.state.load(Ordering::Acquire) & KEPT != 0
+    }
+
     /// Notes that change streams hold it, which they do once.
     fn begin_kept(&self) {
         let before = self.state.fetch_or(KEPT, Ordering::AcqRel);
+        debug_assert_eq!(before & KEPT, 0, "zone {} is held already", self.no);
         self.count_kept(before);
     }
 

@@ -3,11 +3,12 @@
 //! A zone that is retired, and whose word is not cleared, may be held for streams alone, or be on its way to be free. What it has
 //! behind the number that all slots have passed tells: nothing is let go before an edit says that it is passed (I-STREAM-2).
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::planted::{self, Bug};
 use base::{Error, PmOffset, Result, Seq};
-use pool::{Extent, ZoneHeader, ZoneKind};
+use pool::{Extent, ZoneHeader, ZoneKind, granted_in};
 
 use crate::manifest::ManifestState;
 use crate::manifest::edit::Fate;
@@ -47,7 +48,14 @@ struct FoundPart {
     end: PmOffset,
     upto: Seq,
     /// By the numbers of the records that name them.
-    extents: Vec<(Seq, ExtentRef)>,
+    extents: Vec<FoundExtent>,
+}
+
+/// The value of record `seq` of a commit that ends with `end`.
+struct FoundExtent {
+    seq: Seq,
+    end: Seq,
+    reference: ExtentRef,
 }
 
 impl StreamSearch<'_, '_> {
@@ -63,6 +71,9 @@ impl StreamSearch<'_, '_> {
         let mut parts: Vec<_> = candidates.iter().zip(parts).collect();
         parts.retain(|(candidate, part)| part.upto > passed && !self.plant_forgotten(candidate));
         parts.sort_by_key(|(_, part)| part.upto);
+        let held = self.memtables.iter().flat_map(|memtable| memtable.extents());
+        let held: HashMap<PmOffset, Arc<ExtentHold>> =
+            held.map(|hold| (hold.extent().at, hold)).collect();
         for (candidate, part) in parts {
             let known = zones.known.contains_key(&candidate.no);
             let zone = zones.claim(candidate.no, &candidate.header)?;
@@ -72,8 +83,13 @@ impl StreamSearch<'_, '_> {
             let keyspace = candidate.header.keyspace;
             let kept = KeptZone::new(&zone, keyspace, part.end);
             found.zones.full(Arc::new(kept), part.upto);
-            for (seq, reference) in part.extents {
-                found.zones.extent(seq, &self.hold(zones, reference)?);
+            for FoundExtent { seq, end, reference } in part.extents {
+                // A memtable's, or a run's, if one has it.
+                let hold = match held.get(&reference.at) {
+                    Some(hold) => Arc::clone(hold),
+                    None => zones.hold(self.extent(reference)?)?,
+                };
+                found.zones.extent(seq, end, &hold);
             }
         }
         Ok(found)
@@ -132,7 +148,8 @@ impl StreamSearch<'_, '_> {
                 let extents = named.iter().filter_map(|(at, head)| {
                     let at = (*at + (head.key_at + head.key_len) as u64).get();
                     let stored = self.media.region.bytes(at, head.value_len);
-                    Some((head.seq, ExtentRef::decode(stored)?))
+                    let reference = ExtentRef::decode(stored)?;
+                    Some(FoundExtent { seq: head.seq, end: first.commit_end(), reference })
                 });
                 part.extents.extend(extents);
             }
@@ -140,15 +157,11 @@ impl StreamSearch<'_, '_> {
         part
     }
 
-    /// The owner of the extent of a value: a run's or a memtable's, if one has it.
-    fn hold(&self, zones: &mut Zones<'_>, reference: ExtentRef) -> Result<Arc<ExtentHold>> {
-        let held = self.memtables.iter().find_map(|memtable| memtable.value_extent(reference.at));
-        if let Some(hold) = held {
-            return Ok(hold);
-        }
+    /// The extent of a value.
+    fn extent(&self, reference: ExtentRef) -> Result<Extent> {
         let geometry = self.media.pool.geometry();
         let len = geometry.extent_len(reference.len).ok_or_else(|| too_long(reference))?;
-        zones.hold(Extent { at: reference.at, len })
+        Ok(Extent { at: reference.at, len })
     }
 
     /// A planted bug: zones that only streams hold are not looked for.
@@ -173,7 +186,12 @@ pub(crate) fn settle(next: &mut ManifestState, found: &FoundStreams, last_epoch:
     }
     next.streams.ends.insert(last_epoch, cut);
     next.streams.settle();
-    for zone in found.zones.all().0 {
+    let zones = found.zones.all().0;
+    // However often the store is opened while a stream lags, there are no more of them than zones that are held.
+    let epochs: BTreeSet<u32> =
+        zones.iter().map(|kept| granted_in(kept.zone().incarnation)).collect();
+    next.streams.ends.retain(|epoch, _| epochs.contains(epoch));
+    for zone in zones {
         let zone = zone.zone();
         // What is not named by a run, and not rebuilt, is named by nothing.
         if zone.is_retired() {

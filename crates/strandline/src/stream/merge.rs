@@ -92,8 +92,9 @@ impl CommitMerge {
         let mut read_to = before.read_to;
         let left = before.later.into_iter().chain(before.next.into_values());
         read_to.extend(left.map(|cursor| (cursor.part.incarnation, cursor.at)));
+        // What is no part any more never is again: it is forgotten with `before`.
         let begins = |part: ZonePart| {
-            let at = read_to.get(&part.incarnation).copied().unwrap_or(part.start);
+            let at = read_to.remove(&part.incarnation).unwrap_or(part.start);
             ZoneCursor { part, at, end: Seq::ZERO }
         };
         self.later = parts.into_iter().map(begins).collect();

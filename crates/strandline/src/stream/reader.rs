@@ -72,11 +72,8 @@ impl StreamReader {
                 Ok(Some(commit)) => {
                     let batch = match self.batch_of(engine, &commit) {
                         Ok(batch) => batch,
-                        Err(error) => {
-                            self.begin_anew();
-                            self.heed_slot()?;
-                            return Err(error);
-                        }
+                        Err(error) if !self.is_passed_meanwhile()? => return Err(error),
+                        Err(_) => continue,
                     };
                     self.given = commit.last;
                     if !batch.changes.is_empty() {
@@ -89,10 +86,8 @@ impl StreamReader {
                     }
                 }
                 Err(stop) => {
-                    self.begin_anew();
-                    let given = self.given;
-                    self.heed_slot()?;
-                    if let (MergeStop::Missing(number), true) = (stop, given == self.given) {
+                    let passed = self.is_passed_meanwhile()?;
+                    if let (MergeStop::Missing(number), false) = (stop, passed) {
                         return Err(self.missing(number));
                     }
                 }
@@ -100,10 +95,14 @@ impl StreamReader {
         }
     }
 
-    /// Lets go of the window: the next one has what is held then.
-    fn begin_anew(&mut self) {
+    /// What comes next cannot be read. Lets go of the window, since the next one has what is held then, and tells whether another
+    /// reader has acknowledged more meanwhile, so that it need not be read.
+    fn is_passed_meanwhile(&mut self) -> Result<bool> {
         self.merge = CommitMerge::default();
         self.coming = None;
+        let given = self.given;
+        self.heed_slot()?;
+        Ok(given != self.given)
     }
 
     /// Goes on behind what was acknowledged, perhaps by another reader; refuses what is lost.
@@ -258,12 +257,14 @@ impl StreamReader {
 
 /// What streams are yet to give and cannot be read. The caller has begun a call.
 pub(crate) fn damaged_streams(engine: &Engine) -> Vec<Damage> {
+    // Commits go on coming meanwhile.
+    let upto = engine.sequence.ring.visible();
     let damage = |slot: Arc<Slot>| {
         let mut reader = StreamReader::behind(slot.passed(), slot);
         loop {
             let error = match reader.poll(engine) {
-                Ok(None) => return None,
-                Ok(Some(_)) => continue,
+                Ok(Some(_)) if reader.given() < upto => continue,
+                Ok(_) => return None,
                 Err(error) => error,
             };
             // Others give up, acknowledge and drop streams meanwhile.

@@ -213,7 +213,7 @@ impl Engine {
 
     /// Makes what no stream needs any more free.
     pub(super) fn let_go_of_passed(&self) {
-        let let_go = self.streams.let_go();
+        let let_go = self.streams.let_go(&self.sequence.sequencer);
         drop(let_go);
         self.reclaim();
     }

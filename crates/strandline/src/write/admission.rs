@@ -182,7 +182,10 @@ impl Engine {
         let spare = subrange.write_head.take_spare(&pass);
         drop(pass);
         let zone = spare.and_then(|start| self.media.pool.geometry().zone_of(start));
-        zone.and_then(|no| view.active().pop_zone(no)).into_iter().for_each(|zone| zone.retire());
+        if let Some(zone) = zone.and_then(|no| view.active().pop_zone(no)) {
+            zone.retire();
+            drop(self.streams.let_unfilled_go(&zone));
+        }
     }
 
     /// Sees to it that a spare zone stands ready; `false` if none can be had now.
@@ -299,7 +302,7 @@ impl Engine {
                     && self.space.pending_free.awaits_readers()
                     && since.elapsed() < READERS_LEAVE;
                 // What streams hold is given back, unless another thread is at that.
-                let held = self.space.kept_zones() > 0 && since.elapsed() < READERS_LEAVE;
+                let held = since.elapsed() < READERS_LEAVE && self.held_by_streams() > 0;
                 if now == granted && unused <= most_unused && !frees_soon && !held {
                     return Err(self.no_space("write", len));
                 }

@@ -477,7 +477,7 @@ impl<'e, 'a> Commit<'e, 'a> {
                 let seq = self.number + u64::from(op.place);
                 if let Stored::Extent(hold, _) = &op.stored {
                     memtable.hold_extent(Arc::clone(hold));
-                    self.engine.streams.hold_extent(seq, hold);
+                    self.engine.streams.hold_extent(seq, self.last_seq(), hold);
                 }
                 if op.kind != Kind::RangeDelete && indexed.is_ok() {
                     indexed = memtable.index.insert(media, op.key, seq.get(), leaf.0);

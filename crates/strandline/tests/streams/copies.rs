@@ -84,8 +84,8 @@ fn damage_of_what_is_kept_is_found() {
     let is_kept = |owner: &Owner| *owner == Owner::Streams;
     let kept = report.space.owned.iter().find(|owned| is_kept(&owned.owner)).expect("kept");
     let strandline::Place::Pool(extent) = kept.place else { panic!("{kept:?}") };
-    // In the middle of the records.
-    let at = extent.at.get() + 4096;
+    // The head of its first record.
+    let at = extent.at.get();
     let bytes: Vec<u8> = place.region.bytes(at, 64).iter().map(|byte| !byte).collect();
     let _durable =
         place.region.fence(place.region.flush(place.region.copy(Site::Record, at, &bytes)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ssd::Memory;
-use strandline::{Db, Level0Form, Options, Owner, Region, Seq, Site, StreamOptions, steps};
+use strandline::{Batch, Db, Level0Form, Options, Owner, Region, Seq, Site, StreamOptions, steps};
 
 use crate::common::{Place, assert_nothing_leaked, heap, noise, numbered, small, small_levels};
 use crate::replica::Replica;
@@ -149,6 +149,59 @@ fn what_one_of_several_streams_needs_stays() {
     assert_eq!(held(&db), 0);
     assert_eq!(db.properties().pm_held_by_streams, 0);
     assert_nothing_leaked(&db, "without streams");
+}
+
+/// A number within a batch leaves the batch to be given again: whole, with its long values.
+#[test]
+fn a_batch_that_is_acknowledged_in_part_comes_again_whole() {
+    let place = Place::new(8 * MIB, Memory::default());
+    let options = || small_levels().pm_size(0).subranges(4);
+    let mut db = place.open(options());
+    let mut stream = db.create_stream("copy", StreamOptions::new()).expect("create");
+    let mut batch = Batch::new();
+    for no in 0..6 {
+        batch.put(db.default_keyspace(), numbered(no * 40), vec![no as u8; 5000]);
+    }
+    db.write(&batch).expect("write");
+    drop(batch);
+    db.put("behind", "it").expect("put");
+    let given = stream.poll().expect("poll").expect("a batch");
+    assert_eq!(given.changes.len(), 6);
+    stream.ack(given.changes[3].seq).expect("ack");
+    drop(stream);
+    for opens in 0..3 {
+        overwrite(&db, opens..opens + 1);
+        let mut stream = db.stream("copy").expect("stream");
+        assert_eq!(stream.poll().expect("poll"), Some(given.clone()), "opened {opens} times");
+        assert!(db.check().expect("check").damage.is_empty());
+        drop(stream);
+        drop(db);
+        db = place.open(options());
+    }
+    let mut stream = db.stream("copy").expect("stream");
+    stream.ack(given.last).expect("ack");
+    assert_eq!(stream.poll().expect("poll").expect("a batch").number, given.last.next());
+}
+
+/// However often a store is opened while a stream lags.
+#[test]
+fn the_manifest_knows_no_more_opens_than_zones() {
+    let place = Place::new(8 * MIB, Memory::default());
+    let options = || small_levels().pm_size(0);
+    let db = place.open(options());
+    drop(db.create_stream("copy", StreamOptions::new()).expect("create"));
+    overwrite(&db, 0..3);
+    drop(db);
+    let mut opens = Vec::new();
+    for _ in 0..20 {
+        let db = place.open(options());
+        let text = db.manifest_view();
+        opens.push(text.lines().filter(|line| line.ends_with("for streams")).count());
+        let mut replica = Replica::new();
+        replica.follow(&mut db.stream("copy").expect("stream"));
+        replica.assert_equals(&db);
+    }
+    assert_eq!(opens, [1; 20]);
 }
 
 /// A process ends while a commit is on its way and a later one is whole. The open cuts both off, and gives their numbers again;

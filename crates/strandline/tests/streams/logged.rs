@@ -23,7 +23,7 @@ fn what_was_not_acknowledged_comes_again_from_the_log() {
         let db = Db::open(dir.path(), options).expect("open");
         if round == 0 {
             drop(
-                db.create_stream("copy", StreamOptions::new().max_bytes(2 << 20)).expect("create"),
+                db.create_stream("copy", StreamOptions::new().max_bytes(1 << 20)).expect("create"),
             );
         }
         let mut stream = db.stream("copy").expect("stream");

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[allow(dead_code)]
 #[path = "../../examples/search_index.rs"]
 mod search_index;
 

@@ -245,14 +245,14 @@ fn garbage_neither_panics_nor_stalls() {
     let garbage: Vec<Vec<u8>> = vec![
         b"\n".to_vec(),
         b"\0\xff\xfe\n".to_vec(),
-        b"{\"strandline\":11,\"ask\":\"drop\"}\n".to_vec(),
+        b"{\"strandline\":12,\"ask\":\"drop\"}\n".to_vec(),
         b"{\"strandline\":99,\"ask\":\"stats\"}\n".to_vec(),
         [vec![b'['; 200_000], b"\n".to_vec()].concat(),
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
     ];
     for line in &garbage {
         let answer = ask(&dir, line);
-        assert!(answer.starts_with("{\"strandline\":11,\"error\":{\"kind\":"), "{answer}");
+        assert!(answer.starts_with("{\"strandline\":12,\"error\":{\"kind\":"), "{answer}");
         assert!(answer.ends_with('\n') && answer.len() < 1000, "{answer}");
     }
     let flood = ask(&dir, &vec![b'x'; 1 << 20]);
@@ -263,10 +263,10 @@ fn garbage_neither_panics_nor_stalls() {
         (0..4).map(|_| UnixStream::connect(socket(&dir)).expect("connects")).collect();
     drop(UnixStream::connect(socket(&dir)));
     let mut dying = UnixStream::connect(socket(&dir)).expect("connects");
-    dying.write_all(b"{\"strandline\":11,").expect("written");
+    dying.write_all(b"{\"strandline\":12,").expect("written");
     drop(dying);
     let mut deaf = UnixStream::connect(socket(&dir)).expect("connects");
-    deaf.write_all(b"{\"strandline\":11,\"ask\":\"stats\"}\n").expect("written");
+    deaf.write_all(b"{\"strandline\":12,\"ask\":\"stats\"}\n").expect("written");
     let begun = Instant::now();
     db.put("meanwhile", "1").expect("put");
     assert!(begun.elapsed() < Duration::from_secs(1), "puts do not wait");

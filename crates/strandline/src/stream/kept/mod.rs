@@ -161,22 +161,27 @@ impl Streams {
         }
     }
 
-    /// Holds zones that were made ready at `head` before.
+    /// Holds zones that were made ready at `head` before. Those that were made ready since [`Streams::begin`] are held already.
     pub(crate) fn hold_open(&self, keyspace: u32, zones: &[Arc<Zone>], head: &Arc<WriteHead>) {
         let mut kept = self.kept();
-        for zone in zones {
+        for zone in zones.iter().filter(|zone| !zone.is_kept()) {
             kept.zones.open(KeptZone::new(zone, keyspace, zone.end), head);
         }
     }
 
-    /// Holds the extent of the value of record `seq`.
-    pub(crate) fn hold_extent(&self, seq: Seq, hold: &Arc<ExtentHold>) {
+    /// Holds the extent of the value of record `seq`, whose commit ends with `end`.
+    pub(crate) fn hold_extent(&self, seq: Seq, end: Seq, hold: &Arc<ExtentHold>) {
         if self.are_there() && !planted::is(Bug::StreamValueFreed) {
             let mut kept = self.kept();
             if self.are_there() {
-                kept.zones.extent(seq, hold);
+                kept.zones.extent(seq, end, hold);
             }
         }
+    }
+
+    /// Lets go of a zone that was taken away from its write head before anything was reserved in it.
+    pub(crate) fn let_unfilled_go(&self, zone: &Zone) -> LetGo {
+        if self.are_there() { self.kept().zones.let_unfilled_go(zone.no) } else { LetGo::default() }
     }
 
     /// The extent of the value of record `seq`, if it is held.
@@ -197,22 +202,24 @@ impl Streams {
     }
 
     /// Lets go of what all slots have passed. To be dropped outside of locks.
-    pub(crate) fn let_go(&self) -> LetGo {
+    pub(crate) fn let_go(&self, sequencer: &Sequencer) -> LetGo {
         let mut kept = self.kept();
+        kept.zones.look(sequencer);
         match kept.passed() {
             Some(passed) => kept.zones.let_go(passed),
             None => LetGo::default(),
         }
     }
 
-    /// Slots that are behind with more than they may keep, and the number up to which each gives up.
-    pub(crate) fn overdue(&self, sequencer: &Sequencer, visible: Seq) -> Vec<(Arc<Slot>, Seq)> {
-        let mut kept = self.kept();
-        kept.zones.look(sequencer);
+    /// Slots that are behind with more than they may keep, and the number up to which each gives up. What all have passed was let go.
+    pub(crate) fn overdue(&self, visible: Seq) -> Vec<(Arc<Slot>, Seq)> {
+        let kept = self.kept();
         let StreamsNow { slots, zones } = &*kept;
+        let all = zones.bytes();
         let over = |slot: &Arc<Slot>| {
             let (passed, most) = (slot.passed(), slot.max_bytes);
-            if zones.bytes_behind(passed) <= most {
+            // Nearly always that answers it.
+            if all <= most || zones.bytes_behind(passed) <= most {
                 return None;
             }
             // A quarter at once, so that few edits are needed.
@@ -222,15 +229,10 @@ impl Streams {
         slots.values().filter_map(over).collect()
     }
 
-    /// Slots that have to give up, and the number up to which, so that `bytes` become free, or as much as there is.
-    pub(crate) fn in_the_way(
-        &self,
-        sequencer: &Sequencer,
-        bytes: u64,
-        visible: Seq,
-    ) -> Vec<(Arc<Slot>, Seq)> {
-        let mut kept = self.kept();
-        kept.zones.look(sequencer);
+    /// Slots that have to give up, and the number up to which, so that `bytes` become free, or as much as there is. What all have
+    /// passed was let go.
+    pub(crate) fn in_the_way(&self, bytes: u64, visible: Seq) -> Vec<(Arc<Slot>, Seq)> {
+        let kept = self.kept();
         let Some(upto) = kept.zones.give_back(bytes, visible) else { return Vec::new() };
         let behind = kept.slots.values().filter(|slot| slot.passed() < upto);
         behind.map(|slot| (Arc::clone(slot), upto)).collect()

@@ -38,9 +38,29 @@ impl KeptZone {
     }
 }
 
-/// Whether nothing but streams holds it.
-fn is_alone(hold: &Arc<ExtentHold>) -> bool {
-    Arc::strong_count(hold) == 1
+/// The extent of a value, which is in a commit that ends with this number.
+struct KeptExtent {
+    hold: Arc<ExtentHold>,
+    end: Seq,
+}
+
+impl KeptExtent {
+    fn len(&self) -> u64 {
+        self.hold.extent().len
+    }
+
+    /// Whether nothing but streams holds it.
+    fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.hold) == 1
+    }
+}
+
+/// What is held up to a commit's end, and how long it is.
+struct HeldPiece {
+    upto: Seq,
+    len: u64,
+    /// Nothing but streams needs it.
+    alone: bool,
 }
 
 /// One that is filled, or to be filled.
@@ -98,8 +118,14 @@ impl ZonePart {
 /// What is let go; dropped outside of locks.
 #[derive(Default)]
 pub(crate) struct LetGo {
-    _zones: Vec<Arc<KeptZone>>,
-    _extents: BTreeMap<Seq, Arc<ExtentHold>>,
+    zones: Vec<Arc<KeptZone>>,
+    extents: BTreeMap<Seq, KeptExtent>,
+}
+
+impl LetGo {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.zones.is_empty() && self.extents.is_empty()
+    }
 }
 
 /// All of them.
@@ -108,8 +134,10 @@ pub(crate) struct KeptZones {
     open: Vec<OpenZone>,
     /// Ascending by `upto`.
     full: VecDeque<FullZone>,
-    /// Of values, by the numbers of the records that name them.
-    extents: BTreeMap<Seq, Arc<ExtentHold>>,
+    /// Of values, by the numbers of the records that name them. So the ends of their commits ascend, too.
+    extents: BTreeMap<Seq, KeptExtent>,
+    /// Bytes of these.
+    extent_bytes: u64,
 }
 
 impl KeptZones {
@@ -125,14 +153,15 @@ impl KeptZones {
         self.full.insert(self.full.len() - behind, FullZone { zone, upto });
     }
 
-    /// Holds the extent of the value of record `seq`.
-    pub(crate) fn extent(&mut self, seq: Seq, hold: &Arc<ExtentHold>) {
-        self.extents.insert(seq, Arc::clone(hold));
+    /// Holds the extent of the value of record `seq`, whose commit ends with `end`.
+    pub(crate) fn extent(&mut self, seq: Seq, end: Seq, hold: &Arc<ExtentHold>) {
+        self.extent_bytes += hold.extent().len;
+        self.extents.insert(seq, KeptExtent { hold: Arc::clone(hold), end });
     }
 
     /// The extent of the value of record `seq`.
     pub(crate) fn extent_of(&self, seq: Seq) -> Option<Arc<ExtentHold>> {
-        self.extents.get(&seq).cloned()
+        self.extents.get(&seq).map(|kept| Arc::clone(&kept.hold))
     }
 
     /// Zones that are filled now take no more.
@@ -174,52 +203,81 @@ impl KeptZones {
         let first = self.first_behind(passed);
         let zones = self.full.drain(..first).map(|each| each.zone).collect();
         let behind = self.extents.split_off(&passed.next());
-        let extents = std::mem::replace(&mut self.extents, behind);
-        LetGo { _zones: zones, _extents: extents }
+        let mut extents = std::mem::replace(&mut self.extents, behind);
+        // A commit that is passed in part is given again, whole.
+        while let Some(last) = extents.last_entry().filter(|last| last.get().end > passed) {
+            let (seq, kept) = last.remove_entry();
+            self.extents.insert(seq, kept);
+        }
+        self.extent_bytes -= extents.values().map(KeptExtent::len).sum::<u64>();
+        LetGo { zones, extents }
+    }
+
+    /// Lets go of zone `no`, in which nothing is.
+    pub(crate) fn let_unfilled_go(&mut self, no: u32) -> LetGo {
+        let at = self.open.iter().position(|each| each.zone.zone().no == no);
+        let zones = at.map(|at| self.open.swap_remove(at).zone).into_iter().collect();
+        LetGo { zones, ..LetGo::default() }
     }
 
     /// Lets go of everything.
     pub(crate) fn let_all_go(&mut self) -> LetGo {
-        let KeptZones { open, full, extents } = std::mem::take(self);
+        let KeptZones { open, full, extents, .. } = std::mem::take(self);
         let open = open.into_iter().map(|each| each.zone);
         let zones = open.chain(full.into_iter().map(|each| each.zone)).collect();
-        LetGo { _zones: zones, _extents: extents }
+        LetGo { zones, extents }
     }
 
-    /// Bytes of what is behind `passed`, in filled zones and in extents.
+    /// Bytes of what is in filled zones and in extents.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.zone_bytes(self.full.len()) + self.extent_bytes
+    }
+
+    /// Bytes of what of that is behind `passed`.
     pub(crate) fn bytes_behind(&self, passed: Seq) -> u64 {
-        let zones = (self.full.len() - self.first_behind(passed)) as u64;
-        // All zones are equally long.
-        let zone_len = self.full.back().map_or(0, |each| each.zone.len());
-        let extents = self.extents.range(passed.next()..).map(|(_, hold)| hold.extent().len);
-        zones * zone_len + extents.sum::<u64>()
+        let zones = self.full.len() - self.first_behind(passed);
+        let extents = self.extents.range(passed.next()..).map(|(_, kept)| kept.len());
+        self.zone_bytes(zones) + extents.sum::<u64>()
+    }
+
+    /// Bytes of so many of the filled zones, which are all equally long.
+    fn zone_bytes(&self, zones: usize) -> u64 {
+        zones as u64 * self.full.back().map_or(0, |each| each.zone.len())
+    }
+
+    /// What is held behind `passed`, the oldest first.
+    fn pieces(&self, passed: Seq) -> impl Iterator<Item = HeldPiece> {
+        let zones = self.full.range(self.first_behind(passed)..);
+        let mut zones = zones
+            .map(|each| {
+                let alone = each.zone.zone().is_retired();
+                HeldPiece { upto: each.upto, len: each.zone.len(), alone }
+            })
+            .peekable();
+        let extents = self.extents.range(passed.next()..);
+        let mut extents = extents
+            .map(|(_, kept)| HeldPiece { upto: kept.end, len: kept.len(), alone: kept.is_alone() })
+            .peekable();
+        std::iter::from_fn(move || match (zones.peek(), extents.peek()) {
+            (Some(zone), Some(extent)) if extent.upto < zone.upto => extents.next(),
+            (Some(_), _) => zones.next(),
+            (None, _) => extents.next(),
+        })
     }
 
     /// The same of what nothing else in the store needs.
     pub(crate) fn held_behind(&self, passed: Seq) -> u64 {
-        let zones = self.full.range(self.first_behind(passed)..);
-        let zones = zones.filter(|each| each.zone.zone().is_retired()).map(|each| each.zone.len());
-        let extents = self.extents.range(passed.next()..).map(|(_, hold)| hold);
-        let extents = extents.filter(|hold| is_alone(hold)).map(|hold| hold.extent().len);
-        zones.chain(extents).sum()
+        self.pieces(passed).filter(|piece| piece.alone).map(|piece| piece.len).sum()
     }
 
     /// The lowest number so that what is behind it, and behind `passed`, takes at most `bytes`: a number of a commit's end, at
     /// most `visible`. `None` if nothing more can be given up.
     pub(crate) fn give_up(&self, passed: Seq, bytes: u64, visible: Seq) -> Option<Seq> {
         let mut left = self.bytes_behind(passed);
-        let mut extents = self.extents.range(passed.next()..).peekable();
-        let full = self.full.range(self.first_behind(passed)..);
-        let full = full.map(|each| (each.upto, each.zone.len()));
-        let ends =
-            full.chain([(visible, 0)]).filter(|(upto, _)| passed < *upto && *upto <= visible);
         let mut least = None;
-        for (upto, zone_bytes) in ends {
-            left -= zone_bytes;
-            while let Some((_, hold)) = extents.next_if(|(seq, _)| **seq <= upto) {
-                left -= hold.extent().len;
-            }
-            least = Some(upto);
+        for piece in self.pieces(passed).take_while(|piece| piece.upto <= visible) {
+            left -= piece.len;
+            least = Some(piece.upto);
             if left <= bytes {
                 break;
             }
@@ -232,27 +290,21 @@ impl KeptZones {
     pub(crate) fn give_back(&self, bytes: u64, visible: Seq) -> Option<Seq> {
         let mut freed = 0;
         let mut last = None;
-        for each in self.full.iter().take_while(|each| each.upto <= visible) {
-            if each.zone.zone().is_retired() {
-                freed += each.zone.len();
-                last = Some(each.upto);
-            }
+        let pieces = self.pieces(Seq::ZERO).take_while(|piece| piece.upto <= visible);
+        for piece in pieces.filter(|piece| piece.alone) {
+            freed += piece.len;
+            last = Some(piece.upto);
             if freed >= bytes {
-                return last;
+                break;
             }
         }
-        let mut extents = self.extents.range(..=visible);
-        let found = extents.find(|(_, hold)| {
-            freed += if is_alone(hold) { hold.extent().len } else { 0 };
-            freed >= bytes
-        });
-        found.map(|_| visible).or(last)
+        last
     }
 
     /// All zones and extents.
     pub(crate) fn all(&self) -> (Vec<Arc<KeptZone>>, Vec<Arc<ExtentHold>>) {
         let open = self.open.iter().map(|each| &each.zone);
         let zones = open.chain(self.full.iter().map(|each| &each.zone)).cloned().collect();
-        (zones, self.extents.values().cloned().collect())
+        (zones, self.extents.values().map(|kept| Arc::clone(&kept.hold)).collect())
     }
 }
