@@ -16,7 +16,7 @@ use crate::stream::kept::Slot;
 impl Engine {
     /// Has streams give up that are behind with more than they may keep. Part of W1, behind the grant of a zone.
     pub(crate) fn trim_streams(&self) {
-        if !self.streams.are_there() {
+        if !self.streams.are_there() || !self.streams.is_look_due() {
             return;
         }
         // Who has it will be here again, and what is kept meanwhile is a zone more.

@@ -201,6 +201,11 @@ impl Streams {
         StreamWindow { upto, frozen_at, parts }
     }
 
+    /// Whether so much was taken since the last look at what is held that it is due.
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.kept().zones.is_look_due()
+    }
+
     /// Lets go of what all slots have passed. To be dropped outside of locks.
     pub(crate) fn let_go(&self, sequencer: &Sequencer) -> LetGo {
         let mut kept = self.kept();

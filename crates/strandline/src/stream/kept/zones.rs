@@ -138,11 +138,18 @@ pub(crate) struct KeptZones {
     extents: BTreeMap<Seq, KeptExtent>,
     /// Bytes of these.
     extent_bytes: u64,
+    /// Zones and extents that came since the last [`KeptZones::look`].
+    unlooked: usize,
 }
+
+/// There is a look where so many pieces have come for each zone that is being filled: so the cost of one that is granted does not grow
+/// with the number of subranges.
+const PIECES_SHARE: usize = 8;
 
 impl KeptZones {
     /// Holds a zone that stands ready at `head`, or did.
     pub(crate) fn open(&mut self, zone: KeptZone, head: &Arc<WriteHead>) {
+        self.unlooked += 1;
         self.open.push(OpenZone { zone: Arc::new(zone), head: Arc::downgrade(head) });
     }
 
@@ -155,6 +162,7 @@ impl KeptZones {
 
     /// Holds the extent of the value of record `seq`, whose commit ends with `end`.
     pub(crate) fn extent(&mut self, seq: Seq, end: Seq, hold: &Arc<ExtentHold>) {
+        self.unlooked += 1;
         self.extent_bytes += hold.extent().len;
         self.extents.insert(seq, KeptExtent { hold: Arc::clone(hold), end });
     }
@@ -164,32 +172,35 @@ impl KeptZones {
         self.extents.get(&seq).map(|kept| Arc::clone(&kept.hold))
     }
 
-    /// Zones that are filled now take no more.
-    pub(crate) fn look(&mut self, sequencer: &Sequencer) {
-        let mut filled = Vec::new();
-        self.open.retain(|open| match open.filled(sequencer) {
-            Filled::Nothing | Filled::Upto(_) => true,
-            Filled::Wholly(upto) => {
-                filled.push((Arc::clone(&open.zone), upto));
-                false
+    /// Zones that are filled now take no more. Tells what is reserved by now in those that are being filled.
+    pub(crate) fn look(&mut self, sequencer: &Sequencer) -> Vec<ZonePart> {
+        self.unlooked = 0;
+        let (mut filled, mut parts) = (Vec::new(), Vec::new());
+        self.open.retain(|open| {
+            match open.filled(sequencer) {
+                Filled::Nothing => {}
+                Filled::Upto(end) => parts.push(ZonePart::of(&open.zone, end)),
+                Filled::Wholly(upto) => {
+                    filled.push((Arc::clone(&open.zone), upto));
+                    return false;
+                }
             }
+            true
         });
         filled.into_iter().for_each(|(zone, upto)| self.full(zone, upto));
+        parts
+    }
+
+    /// Whether enough has come since the last look.
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.unlooked * PIECES_SHARE >= self.open.len()
     }
 
     /// What there is to read behind `passed`: of zones that are being filled what is reserved by now.
     pub(crate) fn parts(&mut self, sequencer: &Sequencer, passed: Seq) -> Vec<ZonePart> {
-        self.look(sequencer);
+        let mut parts = self.look(sequencer);
         let behind = self.full.range(self.first_behind(passed)..);
-        let mut parts: Vec<ZonePart> =
-            behind.map(|each| ZonePart::of(&each.zone, each.zone.counts_to)).collect();
-        for open in &self.open {
-            match open.filled(sequencer) {
-                Filled::Nothing => {}
-                Filled::Upto(end) => parts.push(ZonePart::of(&open.zone, end)),
-                Filled::Wholly(_) => parts.push(ZonePart::of(&open.zone, open.zone.counts_to)),
-            }
-        }
+        parts.extend(behind.map(|each| ZonePart::of(&each.zone, each.zone.counts_to)));
         parts
     }
 
