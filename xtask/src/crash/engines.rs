@@ -139,7 +139,7 @@ pub const TIERED_LOGGED: Engine = Engine { log: SimLog::Device, ..TIERED };
 /// The store remembers them.
 pub const TIERED_NAMED: Engine = Engine { tiers: TIERS, manifest_len: 6144, ..NAMED };
 /// A stream keeps zones, with tables and without, of several subranges, and with a log.
-pub const STREAMED: Engine = Engine { stream_zones: 10, zones: 30, manifest_len: 4096, ..TIGHT };
+pub const STREAMED: Engine = Engine { stream_zones: 10, zones: 52, manifest_len: 6144, ..TIGHT };
 pub const STREAMED_CUT: Engine = Engine { stream_zones: 16, zones: 56, ..CUT_LEVELS };
 pub const STREAMED_FLUSHED: Engine =
     Engine { stream_zones: 12, zones: 36, manifest_len: 6144, ..FLUSHED };
