@@ -21,10 +21,13 @@ const STREAM: &str = "copy";
 const DIR: &str = "/";
 const PREFIX: &str = "replica-";
 
-/// What the store has, as its consumer knows it: values by keyspace and key; an empty key for the keyspace that comes and goes.
+/// Values by keyspace and key; an empty key for the keyspace that comes and goes.
+type Entries = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+
+/// What the store has, as its consumer knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Replica {
-    entries: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
+    entries: Entries,
     /// The last number in it.
     upto: u64,
 }
@@ -240,8 +243,8 @@ impl Engine {
 }
 
 /// What the store shows.
-fn shown(engine: &Engine, store: &Store) -> Result<BTreeMap<(u8, Vec<u8>), Vec<u8>>> {
-    let mut shown = BTreeMap::new();
+fn shown(engine: &Engine, store: &Store) -> Result<Entries> {
+    let mut shown = Entries::new();
     show(&store.spaces, engine.keys, &mut |keyspace, key, value| {
         shown.insert((keyspace, key.to_vec()), value.to_vec());
     })?;

@@ -1,9 +1,10 @@
 //! Streams beside what else is done with a whole store.
 
+use base::planted::{self, Bug};
 use pmem::Site;
 use ssd::Memory;
 use strandline::{
-    Db, ErrorKind, Hooks, Options, Owner, PmSource, StreamOptions, TransactionOptions, repair,
+    Batch, Db, ErrorKind, Hooks, Options, Owner, PmSource, StreamOptions, TransactionOptions, repair,
 };
 
 use crate::common::{
@@ -114,6 +115,30 @@ fn damage_of_what_is_kept_is_found() {
     db.put("behind", "it").expect("put");
     replica.follow(&mut stream);
     replica.assert_equals(&db);
+}
+
+/// A commit in two zones, one of them damaged: no part of it is given.
+#[test]
+fn damage_of_a_part_of_a_commit_is_damage_of_the_commit() {
+    let place = Place::new(4 * MIB, Memory::default());
+    let db = place.open(small_levels().pm_size(0));
+    let other = db.create_keyspace("other").expect("create");
+    let mut stream = db.create_stream("copy", StreamOptions::new()).expect("create");
+    let mut batch = Batch::new();
+    batch.put(db.default_keyspace(), "key", "first half");
+    batch.put(&other, "key", "second half");
+    db.write(&batch).expect("write");
+    let half = b"second half";
+    let memory = place.region.bytes(0, place.region.len() as usize);
+    let at = memory.windows(half.len()).position(|bytes| bytes == half).expect("there") as u64;
+    let inverted: Vec<u8> = half.iter().map(|byte| !byte).collect();
+    let _durable =
+        place.region.fence(place.region.flush(place.region.copy(Site::Record, at, &inverted)));
+    assert_eq!(stream.poll().expect_err("damaged").kind(), ErrorKind::Corruption);
+    planted::plant(Some(Bug::StreamGivesPartial));
+    let part = stream.poll();
+    planted::plant(None);
+    assert_eq!(part.expect("poll").expect("a part").changes.len(), 1, "what the rule is for");
 }
 
 /// Locks and streams: a commit of a transaction is one batch, and a keyspace can be made and dropped while keys are locked.

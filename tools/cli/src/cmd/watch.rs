@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    Changed, Db, Error, ErrorKind, Inspector, Seq, Stream, StreamBatch, StreamOptions,
-    StreamedChange, parse_size,
+    Changed, Error, ErrorKind, Inspector, Seq, Stream, StreamBatch, StreamOptions, StreamedChange,
+    parse_size,
 };
 
 use crate::context::{Context, IfMissing};
@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Where the stream is read.
 enum Source {
     /// The store is open here.
-    Opened(Db, Box<Stream>),
+    Opened(Box<Stream>),
     /// Another process has it open.
     Running(Inspector),
 }
@@ -144,7 +144,7 @@ impl Source {
                     }
                     stream => stream?,
                 };
-                Ok(Source::Opened(db, Box::new(stream)))
+                Ok(Source::Opened(Box::new(stream)))
             }
             Err(Failure::Engine(busy)) if busy.kind() == ErrorKind::Busy => {
                 let Ok(inspector) = Inspector::connect(&context.db) else {
@@ -166,7 +166,7 @@ impl Source {
     /// Some commits behind `given`; none if there are none now.
     fn next(&mut self, name: &str, given: Seq) -> strandline::Result<Vec<StreamBatch>> {
         match self {
-            Source::Opened(_, stream) => {
+            Source::Opened(stream) => {
                 let mut batches = Vec::new();
                 while batches.len() < GROUP {
                     match stream.poll() {
@@ -186,7 +186,7 @@ impl Source {
 
     fn ack(&self, name: &str, seq: Seq) -> strandline::Result<()> {
         match self {
-            Source::Opened(_, stream) => stream.ack(seq),
+            Source::Opened(stream) => stream.ack(seq),
             Source::Running(inspector) => inspector.ack_stream(name, seq),
         }
     }
