@@ -179,6 +179,7 @@ pub fn main() -> io::Result<()> {
     assert_eq!(search.search("engine")?, ["note/1"]);
     assert_eq!(search.search("line")?, ["note/2"]);
     assert_eq!(search.search("engines")?, ["note/3"]);
-    println!("documents up to {} are in the index", search.position()?);
+    let (entries, upto) = (search.all()?.len(), search.position()?);
+    println!("documents up to {upto} are in the index, with {entries} words");
     Ok(())
 }

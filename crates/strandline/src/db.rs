@@ -48,7 +48,7 @@ pub use write_options::{WriteDurability, WriteOptions};
 
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
-use crate::keyspace::KeyspaceState;
+use crate::keyspace::{KeyspaceState, is_own_name};
 use crate::machine::MachineMemory;
 use crate::open;
 use crate::open::convert::Conversion;
@@ -92,11 +92,6 @@ impl Drop for Handle {
         // this takes goes with the process.
         std::mem::forget(Arc::clone(&self.engine));
     }
-}
-
-/// Whether keyspaces of this name are the store's own.
-fn is_own_name(name: &str) -> bool {
-    name.starts_with("strandline:")
 }
 
 fn refuse_own_name(name: &str, operation: &'static str) -> Result<()> {

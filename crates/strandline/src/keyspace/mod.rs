@@ -36,6 +36,11 @@ use crate::tree::Tree;
 use crate::tree::tiers::TierSet;
 use crate::ttl::{Expiry, STAMP_LEN};
 
+/// Whether keyspaces of this name are the store's own.
+pub(crate) fn is_own_name(name: &str) -> bool {
+    name.starts_with("strandline:")
+}
+
 /// State of a keyspace that is open in this process.
 pub(crate) struct KeyspaceState {
     pub id: u32,

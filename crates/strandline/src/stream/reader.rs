@@ -11,6 +11,7 @@ use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 
 use crate::engine::{Access, Engine};
+use crate::keyspace::is_own_name;
 use crate::manifest::streams::{EventDesc, EventKind};
 use crate::record::format::Kind;
 use crate::recovery::recover::Damage;
@@ -184,9 +185,13 @@ impl StreamReader {
         if head.kind == Kind::RangeDelete && key >= stored {
             // Nothing, or the place of an event.
             let event = engine.manifest.lock().state.streams.events.get(&number).cloned();
+            let event = event.filter(|event| !is_own_name(&event.name));
             return Ok(event.map(|event| told(number, event)));
         }
         let space = self.space(engine, *keyspace)?;
+        if is_own_name(&space.name) {
+            return Ok(None);
+        }
         let key = key.to_vec();
         let what = match head.kind {
             Kind::Put => self.put(engine, &space, key, stored)?,

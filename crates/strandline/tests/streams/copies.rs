@@ -4,7 +4,8 @@ use base::planted::{self, Bug};
 use pmem::Site;
 use ssd::Memory;
 use strandline::{
-    Batch, Db, ErrorKind, Hooks, Options, Owner, PmSource, StreamOptions, TransactionOptions, repair,
+    Batch, Db, ErrorKind, Hooks, Options, Owner, PmSource, StreamOptions, TransactionOptions,
+    repair,
 };
 
 use crate::common::{
@@ -160,4 +161,22 @@ fn transactions_that_lock_are_given_whole() {
     assert_eq!(batch.changes.len(), 2);
     replica.apply(&batch);
     replica.assert_equals(&db);
+}
+
+/// What a store writes for itself is not told of; what was prepared is, once it is committed.
+#[test]
+fn prepared_transactions_are_given_when_they_are_committed() {
+    let place = Place::new(4 * MIB, Memory::default());
+    let db = place.open(small_levels().pm_size(0));
+    let mut stream = db.create_stream("copy", StreamOptions::new()).expect("create");
+    let mut locking = db.begin(TransactionOptions::pessimistic()).expect("begin");
+    locking.put(db.default_keyspace(), "a", "1").expect("put");
+    let prepared = locking.prepare("transfer").expect("prepare");
+    assert_eq!(stream.poll().expect("poll"), None);
+    prepared.commit().expect("commit");
+    let batch = stream.poll().expect("poll").expect("a batch");
+    assert_eq!(batch.changes.len(), 1, "{batch:?}");
+    assert_eq!(&*batch.changes[0].keyspace, "default");
+    stream.ack(batch.last).expect("ack");
+    assert_eq!(stream.poll().expect("poll"), None);
 }
