@@ -62,7 +62,7 @@ fn a_store_with_streams_is_not_moved_to_other_memory() {
     drop(db.create_stream("copy", StreamOptions::new()).expect("create"));
     db.put("key", "value").expect("put");
     drop(db);
-    let refused = Db::convert(dir.path(), &to(), Hooks::default()).err().expect("refused");
+    let refused = Db::convert(dir.path(), &to(), Hooks::default()).expect_err("refused");
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.context().contains("drop them first: copy"), "{refused}");
     let db = Db::open(dir.path(), options()).expect("open");

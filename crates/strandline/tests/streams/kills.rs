@@ -46,7 +46,7 @@ fn write_documents(place: &Path) {
                 db.put(&name, text.join(" ")).expect("put");
             }
         }
-        if rng.next() % 8 == 0 {
+        if rng.next().is_multiple_of(8) {
             std::thread::sleep(Duration::from_micros(100));
         }
     }
