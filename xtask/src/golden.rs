@@ -11,7 +11,7 @@ use strandline::{
 };
 use testkit::golden::pack::{self, Entry};
 use testkit::golden::{
-    self, DROPPED, Form, GoldenChange, INGESTED, KEYSPACES, ROUNDS, STORES, Store, Then,
+    self, DROPPED, Form, GoldenChange, INGESTED, KEYSPACES, ROUNDS, Rounds, STORES, Store, Then,
 };
 
 const USAGE: &str = "usage: cargo xtask golden DIR
@@ -49,7 +49,7 @@ fn write(store: &Store, scratch: &Path) -> Result<Vec<u8>, String> {
         let db = open(store, &home)?;
         let mut held = Vec::new();
         for then in *life {
-            apply(&db, round)?;
+            apply(store, &db, round)?;
             match then {
                 Then::Nothing => Ok(()),
                 Then::Hold => {
@@ -64,7 +64,7 @@ fn write(store: &Store, scratch: &Path) -> Result<Vec<u8>, String> {
                 Then::Work => work(&db),
                 Then::Again(times) => {
                     for _ in 0..*times {
-                        apply(&db, round)?;
+                        apply(store, &db, round)?;
                         work(&db).map_err(failed)?;
                     }
                     Ok(())
@@ -144,7 +144,7 @@ fn keyspaces(db: &Db) -> Result<Vec<Keyspace>, String> {
 }
 
 /// Writes a round: changes of all keyspaces one by one in the first rounds, in batches over all of them in the others.
-fn apply(db: &Db, round: usize) -> Result<(), String> {
+fn apply(store: &Store, db: &Db, round: usize) -> Result<(), String> {
     let failed = |error: strandline::Error| format!("round {round}: {error}");
     let mut spaces = Vec::new();
     for (name, keys) in KEYSPACES {
@@ -168,7 +168,8 @@ fn apply(db: &Db, round: usize) -> Result<(), String> {
         }
         // From some round on several changes of a keyspace are one batch.
         let left: usize = spaces.iter().map(|(_, changes)| changes.len()).sum();
-        if round < 3 || batch.len() >= 5 || left == 0 {
+        let parted = store.rounds == Rounds::Parted;
+        if parted && (round < 3 || batch.len() >= 5) || left == 0 {
             db.write(&batch).map_err(failed)?;
             batch.clear();
         }

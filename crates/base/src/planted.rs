@@ -275,6 +275,26 @@ bugs! {
     LockLooksEarly,
     /// An open forgets what prepared transactions have locked.
     PreparedForgotten,
+    /// A large commit takes its number before the fence of its records.
+    AdoptBeforeFence,
+    /// An open sweeps a zone of a large commit that counts.
+    SweepAdoptedZone,
+    /// Records of a large commit count from 0 after an open.
+    StagedNotRebased,
+    /// Range deletions of a large commit count from 0.
+    StagedDeletesNotRebased,
+    /// A large commit takes one number, however many changes it has.
+    AdoptCountsOne,
+    /// A large commit that was given up counts after an open.
+    AdoptThoughVoid,
+    /// An open gives the zones of a large commit that was given up to others, with its number in them, before an edit covers it.
+    SweepVoidAdopt,
+    /// A large commit goes to a View below the active memtable, which goes on.
+    StagedBelowActive,
+    /// A run names records of a large commit before it is durable what they count from.
+    StagedBaseForgotten,
+    /// Subranges are cut while a large commit is on its way to them.
+    CutBesideStaged,
     /// A rollback to a savepoint leaves what was written since in the index of the batch.
     SavepointKept,
     /// A commit that is to be synced is acknowledged although an older one is not.

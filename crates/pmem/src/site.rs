@@ -31,6 +31,12 @@ sites! {
     ZoneGrant,
     /// A zone's word, cleared before the zone is free again.
     ZoneClear,
+    /// A staged zone's header, once it is known which numbers its records have.
+    ZoneBase,
+    /// The records of a large commit, written before W2.
+    Staged,
+    /// W3 of a large commit: the records that name its zones.
+    Adopt,
     /// An index run: blocks, fences, filter, zone list.
     Run,
     /// A table in persistent memory.

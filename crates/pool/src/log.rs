@@ -14,7 +14,7 @@ use pmem::{Durable, Region, Site};
 use crate::edit::{self, Binding};
 use crate::pool::Pool;
 use crate::space::Extent;
-use crate::superblock::{self, Areas, SLOT_LEN, SLOTS, Slot, Superblock};
+use crate::superblock::{self, Areas, FORMAT_VERSION, SLOT_LEN, SLOTS, Slot, Superblock};
 
 /// The part of the data that a log area may take: there are two, and what they say is of use while there is room for more.
 const AREA_SHARE: u64 = 8;
@@ -144,6 +144,7 @@ impl Pool {
         let areas = fitting.and_then(|len| self.take_areas(len)).unwrap_or(old.areas);
         check_len(self.region(), BEGIN, areas.len, snapshot.len())?;
         let next = Superblock {
+            version: FORMAT_VERSION,
             generation: old.generation + 1,
             areas,
             area: 1 - old.area,

@@ -12,7 +12,7 @@ use crate::grains::Medium;
 use crate::log::{self, Log, Replay};
 use crate::objects::Slabs;
 use crate::space::{Claims, Extent, SpaceMap};
-use crate::superblock::{self, Areas, SLOTS, Superblock};
+use crate::superblock::{self, Areas, FORMAT_VERSION, SLOTS, Superblock};
 use crate::wear;
 
 /// A formatted region: its layout, its space and its manifest log. See the [crate] for the contract.
@@ -51,6 +51,7 @@ impl Pool {
             Err(why) => return fail(ErrorKind::InvalidArgument, format!("{what}: {why}")),
         };
         let superblock = Superblock {
+            version: FORMAT_VERSION,
             pool_id,
             pool_len: geometry.pool_len(),
             zone_len: geometry.zone_len(),

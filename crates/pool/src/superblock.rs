@@ -15,8 +15,10 @@ use crate::geometry::{Format, Geometry};
 use crate::space::Extent;
 use crate::zones;
 
-/// The format version that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 3;
+/// The format version that this build writes.
+pub const FORMAT_VERSION: u32 = 4;
+/// The oldest that it reads. Every log that it begins has the newest, so a pool that is written becomes one of that.
+const OLDEST_VERSION: u32 = 3;
 
 /// Bytes in a slot.
 pub(crate) const SLOT_LEN: usize = 128;
@@ -34,6 +36,8 @@ const BLANK_LEN: u64 = 1 << 20;
 /// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
+    /// Format version of what was written so far.
+    pub version: u32,
     pub pool_id: u64,
     pub pool_len: u64,
     pub zone_len: u64,
@@ -116,7 +120,7 @@ impl Superblock {
     pub fn encode(&self) -> SlotBytes {
         let mut slot = [0; SLOT_LEN];
         put(&mut slot, 0, MAGIC);
-        put(&mut slot, 8, u64::from(FORMAT_VERSION));
+        put(&mut slot, 8, u64::from(self.version));
         put(&mut slot, 16, self.pool_id);
         put(&mut slot, 24, self.pool_len);
         put(&mut slot, 32, self.zone_len);
@@ -135,8 +139,9 @@ impl Superblock {
 
     fn parse(slot: &SlotBytes) -> Option<Superblock> {
         let mut fields = Reader::new(slot);
-        fields.take(16)?;
+        fields.take(8)?;
         Some(Superblock {
+            version: u32::try_from(fields.u64()?).ok()?,
             pool_id: fields.u64()?,
             pool_len: fields.u64()?,
             zone_len: fields.u64()?,
@@ -194,7 +199,7 @@ pub fn check_version(region: &Region) -> Result<()> {
             "make a checkpoint with the strandline that wrote it, and restore that"
         };
         let text = format!(
-            "{} has pool format {version}, this build reads {FORMAT_VERSION}; {remedy}",
+            "{} has pool format {version}, this build reads {OLDEST_VERSION} to {FORMAT_VERSION}; {remedy}",
             region.describe()
         );
         return Err(Error::new(ErrorKind::NotSupported, "open pool", text));
@@ -263,6 +268,7 @@ pub(crate) fn guesses(region: &Region) -> Vec<Superblock> {
                     let (generation, area, incarnation) = (0, 0, 0);
                     let areas = Areas::fixed(&geometry);
                     guesses.push(Superblock {
+                        version: FORMAT_VERSION,
                         pool_id,
                         pool_len,
                         zone_len,
@@ -297,7 +303,7 @@ fn decode(slot: &SlotBytes) -> Slot {
     let magic = get(slot, 0);
     let version = get(slot, 8) as u32;
     if get(slot, SUM_AT) == checksum(slot) && magic == MAGIC {
-        if version != FORMAT_VERSION {
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
             return Slot::Version(version);
         }
         return Superblock::parse(slot).map_or(Slot::Damaged, Slot::Valid);
@@ -346,6 +352,7 @@ mod tests {
     use super::*;
 
     const SAMPLE: Superblock = Superblock {
+        version: FORMAT_VERSION,
         pool_id: 0x0102_0304_0506_0708,
         pool_len: 32768,
         zone_len: 1024,
@@ -359,14 +366,14 @@ mod tests {
 
     /// The bytes are a promise: a change here is a new format version.
     #[test]
-    fn the_bytes_are_those_of_format_version_3() {
+    fn the_bytes_are_those_of_format_version_4() {
         let hex: Vec<String> =
             SAMPLE.encode().chunks(8).map(|word| format!("{:016x}", get(&pad(word), 0))).collect();
         assert_eq!(
             hex,
             [
                 "6e6c646e61727473",
-                "0000000000000003",
+                "0000000000000004",
                 "0102030405060708",
                 "0000000000008000",
                 "0000000000000400",
@@ -380,7 +387,7 @@ mod tests {
                 "0000000000003000",
                 "0000000000000000",
                 "0000000000000000",
-                "2aaa43df136879b9",
+                "62b6e408055af297",
             ]
         );
     }
@@ -411,6 +418,12 @@ mod tests {
         let sum = checksum(&other);
         put(&mut other, SUM_AT, sum);
         assert_eq!(decode(&other), Slot::Version(7));
+        let older = Superblock { version: OLDEST_VERSION, ..SAMPLE };
+        assert_eq!(decode(&older.encode()), Slot::Valid(older));
+        put(&mut other, 8, u64::from(OLDEST_VERSION) - 1);
+        let sum = checksum(&other);
+        put(&mut other, SUM_AT, sum);
+        assert_eq!(decode(&other), Slot::Version(OLDEST_VERSION - 1));
         assert_eq!(decode(&[0; SLOT_LEN]), Slot::Blank);
         assert_eq!(decode(&[7; SLOT_LEN]), Slot::Foreign);
     }

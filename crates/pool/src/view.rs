@@ -7,20 +7,22 @@ use crate::grains::ZoneUse;
 use crate::objects::ObjectUse;
 use crate::pool::Pool;
 use crate::space::Space;
-use crate::superblock::{self, FORMAT_VERSION, Slot, Superblock};
+use crate::superblock::{self, Slot, Superblock};
 use crate::wear::Wear;
 use crate::zones::{HeaderState, ZoneKind};
 
 const ROW: usize = 64;
 /// The letters of the zone map and their meaning, in the order in which they are counted.
-const LEGEND: [(char, &str); 11] = [
+const LEGEND: [(char, &str); 13] = [
     ('M', "memtable"),
     ('C', "clean"),
+    ('S', "staged"),
     ('t', "taken, not granted"),
     ('B', "cache"),
     ('m', "memtable, unclaimed"),
     ('b', "cache, unclaimed: a reader has none"),
     ('c', "clean, unclaimed"),
+    ('s', "staged, unclaimed"),
     ('!', "torn"),
     ('#', "extents"),
     ('+', "part extents"),
@@ -69,9 +71,11 @@ impl Pool {
                 (ZoneKind::Memtable, ZoneUse::Zone) => 'M',
                 (ZoneKind::Clean, ZoneUse::Zone) => 'C',
                 (ZoneKind::Cache, ZoneUse::Zone) => 'B',
+                (ZoneKind::Staged, ZoneUse::Zone) => 'S',
                 (ZoneKind::Memtable, _) => 'm',
                 (ZoneKind::Clean, _) => 'c',
                 (ZoneKind::Cache, _) => 'b',
+                (ZoneKind::Staged, _) => 's',
             },
             (HeaderState::Free, ZoneUse::Zone) => 't',
             (HeaderState::Free, ZoneUse::Extents) => '#',
@@ -83,9 +87,9 @@ impl Pool {
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Superblock { pool_id, generation, area, incarnation, .. } = self.superblock;
+        let Superblock { version, pool_id, generation, area, incarnation, .. } = self.superblock;
         let geometry = &self.geometry;
-        writeln!(f, "pool {pool_id:016x}, format {FORMAT_VERSION}, {} bytes", geometry.pool_len())?;
+        writeln!(f, "pool {pool_id:016x}, format {version}, {} bytes", geometry.pool_len())?;
         writeln!(f, "  generation {generation}")?;
         for (name, slot) in ["A", "B"].iter().zip(&self.slots) {
             writeln!(f, "  slot {name}     {}", self.slot(slot))?;

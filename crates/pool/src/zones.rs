@@ -27,6 +27,8 @@ pub enum ZoneKind {
     Clean,
     /// Copies of what lies elsewhere, which may go at any moment. No manifest knows it.
     Cache,
+    /// Records that were written before their commit had a number.
+    Staged,
 }
 
 /// Whose zone it is, and since when.
@@ -42,7 +44,7 @@ pub struct ZoneHeader {
     pub keyspace: u32,
     /// The subrange it belongs to.
     pub subrange: u32,
-    /// Sequence number that its records count from.
+    /// Sequence number that its records count from; of a staged zone 0, until [`Pool::set_bases`] says it.
     pub base_seq: base::Seq,
 }
 
@@ -116,7 +118,7 @@ impl Pool {
             let blank = copies.as_flattened().iter().all(|word| *word == 0);
             let written = |[word, incarnation, ..]: &[u64; 4]| {
                 let tag = *word as u32 ^ TAG;
-                (*word == 0 || (1..=3).contains(&tag)) && incarnation >> 32 <= u64::from(epoch)
+                (*word == 0 || (1..=4).contains(&tag)) && incarnation >> 32 <= u64::from(epoch)
             };
             let odd = blank || !copies.iter().all(written);
             odd.then(|| (no, copies.map(|[_, incarnation, ..]| incarnation)))
@@ -137,24 +139,66 @@ impl Pool {
     /// # Panics
     /// If there is no such zone.
     pub fn grant(&self, no: u32, header: &ZoneHeader) -> Durable {
-        let at = self.geometry().line_at(no);
-        let words = encode(self.id(), no, header);
-        // The deciding word goes last; any mixture with an earlier header reads as torn.
-        for (copy, word) in
-            [(COPY, 1), (COPY, 2), (COPY, 3), (COPY, 0), (0, 1), (0, 2), (0, 3), (0, 0)]
-        {
-            let _line = self.region().store_u64(
-                Site::ZoneGrant,
-                (at + copy + 8 * word).get(),
-                words[word as usize],
-            );
-        }
-        let header = self.region().flush_range(Site::ZoneGrant, at.get(), ZONE_LINE as usize);
+        self.region().fence(self.write_grant(no, header))
+    }
+
+    /// As [`Pool::grant`], of several zones with one fence.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn grant_all(&self, grants: &[(u32, ZoneHeader)]) -> Durable {
+        let nothing = self.region().nothing_in_flight(Site::ZoneGrant);
+        let written = grants.iter().map(|(no, header)| self.write_grant(*no, header));
+        self.region().fence(written.fold(nothing, InFlight::and))
+    }
+
+    fn write_grant(&self, no: u32, header: &ZoneHeader) -> InFlight<'_> {
+        // The first word goes last; any mixture with an earlier header reads as torn.
+        self.write_copy(Site::ZoneGrant, no, COPY, header);
+        self.write_copy(Site::ZoneGrant, no, 0, header);
+        let written = self.flush_line(Site::ZoneGrant, no);
         let mut state = self.space.lock();
         state.grains.wear_zone(no);
         let worn = self.save_wear(no..no + 1, |no| state.grains.wear(no));
         drop(state);
-        self.region().fence(header.and(worn))
+        written.and(worn)
+    }
+
+    /// Writes one copy of the header of zone `no`, the deciding word last. To be flushed with its line.
+    fn write_copy(&self, site: Site, no: u32, copy: u64, header: &ZoneHeader) {
+        let at = self.geometry().line_at(no) + copy;
+        let words = encode(self.id(), no, header);
+        for word in [1, 2, 3, 0] {
+            let _line = self.region().store_u64(site, (at + 8 * word).get(), words[word as usize]);
+        }
+    }
+
+    fn flush_line(&self, site: Site, no: u32) -> InFlight<'_> {
+        self.region().flush_range(site, self.geometry().line_at(no).get(), ZONE_LINE as usize)
+    }
+
+    /// Makes it durable which numbers the records of staged zones count from. One copy of each line is whole at any
+    /// moment, and says the old or the new one.
+    ///
+    /// # Panics
+    /// If there is no such zone.
+    pub fn set_bases(&self, bases: &[(u32, base::Seq)]) -> Durable {
+        let site = Site::ZoneBase;
+        let granted = bases.iter().filter_map(|(no, base_seq)| match self.header(*no) {
+            HeaderState::Granted(header) => {
+                Some((*no, ZoneHeader { base_seq: *base_seq, ..header }))
+            }
+            HeaderState::Free | HeaderState::Torn => None,
+        });
+        let headers: Vec<(u32, ZoneHeader)> = granted.collect();
+        let mut durable = self.region().durable();
+        for copy in [COPY, 0] {
+            headers.iter().for_each(|(no, header)| self.write_copy(site, *no, copy, header));
+            let nothing = self.region().nothing_in_flight(site);
+            let lines = headers.iter().map(|(no, _)| self.flush_line(site, *no));
+            durable = self.region().fence(lines.fold(nothing, InFlight::and));
+        }
+        durable
     }
 
     /// Makes it durable that zone `no` is not granted. Only then may the manifest forget the zone's
@@ -248,6 +292,7 @@ fn encode(pool_id: u64, no: u32, header: &ZoneHeader) -> [u64; 4] {
             ZoneKind::Memtable => 1,
             ZoneKind::Clean => 2,
             ZoneKind::Cache => 3,
+            ZoneKind::Staged => 4,
         };
     let owner = u64::from(header.subrange) << 32 | u64::from(header.keyspace);
     let fields = [header.incarnation(), owner, header.base_seq.get()];
@@ -265,6 +310,7 @@ fn decode(pool_id: u64, no: u32, words: [u64; 4]) -> HeaderState {
         1 => ZoneKind::Memtable,
         2 => ZoneKind::Clean,
         3 => ZoneKind::Cache,
+        4 => ZoneKind::Staged,
         _ => return HeaderState::Torn,
     };
     if (word >> 32) as u32 != checksum(pool_id, no, tag, [incarnation, owner, base_seq]) {
@@ -294,7 +340,7 @@ mod tests {
     };
 
     #[test]
-    fn the_words_are_those_of_format_version_3() {
+    fn the_words_are_those_of_format_version_4() {
         let words = encode(1, 2, &SAMPLE);
         assert_eq!(words[1..], [0x3_0000_0004, 0x6_0000_0005, 7]);
         assert_eq!(words[0] as u32, 0x5A4E_4502);

@@ -92,6 +92,8 @@ counters! {
         made_ahead,
         /// Files of a log were begun past the page cache.
         direct,
+        /// Commits were too large for a place among others.
+        large,
     }
 }
 

@@ -275,6 +275,8 @@ pub struct Shape {
     pub range_deletes: u32,
     /// Percentage of batches of two or three writes.
     pub batches: u32,
+    /// Percentage of batches of many writes.
+    pub large: u32,
     /// Percentage of reads.
     pub reads: u32,
     /// Percentage of abandoned commits; never more than three in a workload.
@@ -305,6 +307,9 @@ struct Sofar {
     spare: bool,
 }
 
+/// Writes of a large batch.
+const LARGE_MIN: usize = 5;
+const LARGE_MORE: usize = 12;
 /// Names of copies: few, so that what a crash left in the way of one is met again.
 const COPIES: usize = 4;
 /// Operations of a workload that a recovered cut does not decide: each doubles what is possible.
@@ -323,6 +328,7 @@ impl Default for Shape {
             deletes: 15,
             range_deletes: 0,
             batches: 0,
+            large: 0,
             reads: 10,
             abandons: 0,
             background: 0,
@@ -396,9 +402,17 @@ impl Shape {
         let abandon = is(self.abandons) && spare;
         sofar.abandons += u32::from(abandon);
         sofar.loose += u32::from(abandon);
-        // Of those that are given up, as many are batches as of the others.
-        let batch = if abandon { (rng.index(100) as u32) < self.batches } else { is(self.batches) };
-        let count = if batch { 2 + rng.index(2) } else { 1 };
+        // Of those that are given up, as many are batches as of the others, and more are large.
+        let large = if abandon && self.large > 0 { rng.one_in(2) } else { is(self.large) };
+        let batch = match abandon && !large {
+            true => (rng.index(100) as u32) < self.batches,
+            false => large || is(self.batches),
+        };
+        let count = match (large, batch) {
+            (true, _) => LARGE_MIN + rng.index(LARGE_MORE),
+            (false, true) => 2 + rng.index(2),
+            (false, false) => 1,
+        };
         let mut writes: Vec<Write> = (0..count).map(|_| self.write(rng, sofar)).collect();
         if batch && self.range_deletes > 0 && rng.one_in(3) {
             writes[0] = self.range(rng, keyspace);

@@ -107,6 +107,20 @@ fn scan_records(media: &Media, zone: &[u8]) {
         assert!(replayed.expect("what was scanned is there") <= zone.len() as u64);
         assert!(keys <= zone.len(), "records do not overlap");
     }
+    let staged = scan_zone::scan_staged(media, start..end, Seq::ZERO);
+    let front = start..start + staged.front.len;
+    let mut records = 0;
+    let replayed =
+        scan_zone::replay_staged(media, front, &staged, BASE_SEQ, Salvage::Nothing, |_| {
+            records += 1;
+            Ok(())
+        });
+    replayed.expect("what was scanned is there");
+    assert_eq!(records, staged.front.records);
+    for found in &staged.adopts {
+        let (head, bytes) = media.verified(found.at).expect("what was scanned is there");
+        _ = crate::record::adopt::decode(&bytes[head.key_at..][..head.value_len]);
+    }
 }
 
 /// Eight bytes of a seed, then a block of an index run.
@@ -296,7 +310,6 @@ mod tests {
 
     fn make_records() {
         let media = new_media();
-        let start = media.pool.geometry().zone_at(0);
         let part = |place, records, index| {
             Role::First(Segment { place, commit_records: 3, records, index, segments: 2 })
         };
@@ -310,9 +323,22 @@ mod tests {
             (Kind::Blank, Role::Solo, 7, SeqForm::Narrow),
             (Kind::Put, Role::Moved, 8, SeqForm::Narrow),
         ];
+        let staged = [
+            (Kind::Put, Role::Follower, 1, SeqForm::Narrow),
+            (Kind::Delete, Role::Follower, 2, SeqForm::Narrow),
+            (Kind::Adopt, part(0, 1, 0), 3, SeqForm::Wide),
+        ];
+        for (name, records) in [("all-kinds", &all[..]), ("staged", &staged)] {
+            write("records", name, &zone_of(&media, records));
+        }
+    }
+
+    fn zone_of(media: &Media, records: &[(Kind, Role, usize, SeqForm)]) -> Vec<u8> {
+        let start = media.pool.geometry().zone_at(0);
         let mut zone = Vec::new();
-        for (kind, role, seq, form) in all {
-            let value = vec![b'v'; if kind == Kind::PutExtent { 24 } else { 20 * seq }];
+        for &(kind, role, seq, form) in records {
+            let is_listed = matches!(kind, Kind::PutExtent | Kind::Adopt);
+            let value = vec![b'v'; if is_listed { 24 } else { 20 * seq }];
             let shape = Shape { kind, role, key_len: 3, value_len: value.len() };
             let at = start + zone.len() as u64;
             let seed = crate::record::store::record_seed(media.zone_seed(1), at);
@@ -320,7 +346,7 @@ mod tests {
             let place = format::ZoneBinding { seed, base_seq: BASE_SEQ, form };
             format::encode(&mut zone, &shape, place, seq, BASE_SEQ, b"key", &value);
         }
-        write("records", "all-kinds", &zone);
+        zone
     }
 
     fn make_runs() {

@@ -110,6 +110,7 @@ pub use db::{
     TransactionCursor, TransactionIter, TransactionMode, TransactionOptions, WriteDurability,
     WriteOptions,
 };
+pub use engine::large_turn::LargeCommitFigures;
 pub use engine::transactions::TransactionFigures;
 pub use hooks::events::{self, Event, Listener};
 pub use hooks::{

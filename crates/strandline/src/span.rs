@@ -53,6 +53,23 @@ impl Span {
     }
 }
 
+/// The same keys in ranges that are in key order and do not touch.
+pub(crate) fn disjoint(mut ranges: Vec<Span>) -> Vec<Span> {
+    ranges.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let mut joined: Vec<Span> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(Span { upper: None, .. }) => break,
+            Some(Span { upper: Some(upper), .. }) if range.lower <= *upper => match range.upper {
+                Some(end) => *upper = std::mem::take(upper).max(end),
+                None => joined.last_mut().into_iter().for_each(|last| last.upper = None),
+            },
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
 /// The lowest and the highest key of something, both included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyBounds {

@@ -9,7 +9,7 @@ use pmem::{Durability, InFlight, Region, Submitted};
 use ssd::Fs;
 
 use crate::engine::{Access, Engine};
-use crate::keyspace::write_head::Lack;
+use crate::keyspace::write_head::{Lack, Permit};
 use crate::open;
 pub use crate::open::ground::Given;
 use crate::open::ground::Machine;
@@ -18,8 +18,10 @@ use crate::record::format::Kind;
 use crate::tree::tables::TableDir;
 use crate::wal::{self, DurableFiles, LogMedium, LogMode, LogOwner, MemoryWorth, Setting};
 use crate::write::acknowledge::Published;
-use crate::write::commit::Commit;
+use crate::write::commit::{Commit, NotAdmitted};
 use crate::write::condition::Unconditional;
+use crate::write::large::{LargeCommit, StagedSoFar};
+use crate::write::numbering::Numbering;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 use crate::{Batch, Conversion, Db, Hooks, Keyspace, MachineMemory, Options, WriteOptions};
@@ -67,6 +69,8 @@ pub enum Stepped {
 #[allow(missing_docs)]
 pub enum Step {
     Admit,
+    /// Records of a large commit are written and fenced. It has no number yet.
+    Stage,
     Reserve {
         number: Seq,
         switched_zone: bool,
@@ -92,10 +96,20 @@ enum StepState<'a> {
     Copied(Commit<'a, 'a>, InFlight<'a>),
     Submitted(Commit<'a, 'a>, Submitted),
     Indexed(Commit<'a, 'a>, Submitted),
+    /// A large commit whose turn has not come.
+    Queued(Ops<'a>),
+    Staging(Large<'a>),
+    Staged(Large<'a>),
+    LargeReserved(Large<'a>),
+    LargeCopied(Large<'a>, InFlight<'a>),
+    LargeSubmitted(Large<'a>, Submitted),
+    LargeIndexed(Large<'a>, Submitted),
     Unsettled(Published),
     Published(Seq),
     Taken,
 }
+
+type Large<'a> = Box<LargeCommit<'a, 'a>>;
 
 impl<'a> Write<'a> {
     /// W1. There must be a change, and all of them of one store.
@@ -115,12 +129,13 @@ impl<'a> Write<'a> {
             };
             Op::given(space.space(), kind, key, value)
         };
-        let commit = Commit::admit(
-            engine,
-            Ops::Owned(changes.iter().map(op).collect()),
-            WriteWay::default(),
-        )?;
-        Ok(Write { engine, state: StepState::Admitted(commit) })
+        let ops = Ops::Owned(changes.iter().map(op).collect());
+        let state = match Commit::admit(engine, ops, WriteWay::default()) {
+            Ok(commit) => StepState::Admitted(commit),
+            Err(NotAdmitted::Large(ops)) => StepState::Queued(ops),
+            Err(NotAdmitted::Failed(error)) => return Err(error),
+        };
+        Ok(Write { engine, state })
     }
 
     /// Does the next step.
@@ -153,14 +168,43 @@ impl<'a> Write<'a> {
                 commit.index()?;
                 (StepState::Indexed(commit, submitted), Stepped::Did(Step::Index))
             }
-            StepState::Indexed(commit, submitted) => {
-                let published = commit.publish(submitted);
-                let state = match self.engine.media.region.durable().covers(published.needs) {
-                    true => StepState::Published(published.last_seq),
-                    false => StepState::Unsettled(published),
-                };
-                (state, Stepped::Did(Step::Publish))
+            StepState::Indexed(commit, submitted) => self.published(commit.publish(submitted)),
+            StepState::Queued(ops) => match self.engine.try_large_turn(Permit::ToBeAsked) {
+                Some(turn) => {
+                    let commit = LargeCommit::admit(turn, ops, WriteWay::default())?;
+                    (StepState::Staging(Box::new(commit)), Stepped::Did(Step::Admit))
+                }
+                None => (StepState::Queued(ops), Stepped::Waited),
+            },
+            StepState::Staging(mut commit) => match commit.stage()? {
+                StagedSoFar::Part => (StepState::Staging(commit), Stepped::Did(Step::Stage)),
+                StagedSoFar::All => (StepState::Staged(commit), Stepped::Did(Step::Stage)),
+            },
+            StepState::Staged(mut commit) => match commit.reserve(&mut Unconditional) {
+                Ok(()) => {
+                    let step = Step::Reserve { number: commit.number(), switched_zone: false };
+                    (StepState::LargeReserved(commit), Stepped::Did(step))
+                }
+                Err(lack) => {
+                    if lack != Lack::Slot {
+                        commit.mend(lack)?;
+                    }
+                    (StepState::Staged(commit), Stepped::Waited)
+                }
+            },
+            StepState::LargeReserved(mut commit) => {
+                let flight = commit.copy();
+                (StepState::LargeCopied(commit, flight), Stepped::Did(Step::Copy))
             }
+            StepState::LargeCopied(mut commit, flight) => {
+                let submitted = commit.submit(flight);
+                (StepState::LargeSubmitted(commit, submitted), Stepped::Did(Step::Submit))
+            }
+            StepState::LargeSubmitted(mut commit, submitted) => {
+                commit.index();
+                (StepState::LargeIndexed(commit, submitted), Stepped::Did(Step::Index))
+            }
+            StepState::LargeIndexed(commit, submitted) => self.published(commit.publish(submitted)),
             StepState::Unsettled(published) => {
                 self.engine.settle(published.needs)?;
                 (StepState::Published(published.last_seq), Stepped::Did(Step::Settle))
@@ -181,6 +225,14 @@ impl<'a> Write<'a> {
         Ok(stepped)
     }
 
+    fn published(&self, published: Published) -> (StepState<'a>, Stepped) {
+        let state = match self.engine.media.region.durable().covers(published.needs) {
+            true => StepState::Published(published.last_seq),
+            false => StepState::Unsettled(published),
+        };
+        (state, Stepped::Did(Step::Publish))
+    }
+
     /// Gives the write up: if it was reserved, its records become void.
     pub fn abandon(&mut self) {
         self.state = StepState::Taken;
@@ -193,10 +245,18 @@ impl<'a> Write<'a> {
             | StepState::Copied(commit, _)
             | StepState::Submitted(commit, _)
             | StepState::Indexed(commit, _) => Some(commit.last_seq()),
+            StepState::LargeReserved(commit)
+            | StepState::LargeCopied(commit, _)
+            | StepState::LargeSubmitted(commit, _)
+            | StepState::LargeIndexed(commit, _) => Some(commit.last_seq()),
             StepState::Unsettled(Published { last_seq, .. }) | StepState::Published(last_seq) => {
                 Some(*last_seq)
             }
-            StepState::Admitted(_) | StepState::Taken => None,
+            StepState::Admitted(_)
+            | StepState::Queued(_)
+            | StepState::Staging(_)
+            | StepState::Staged(_)
+            | StepState::Taken => None,
         }
     }
 }
@@ -409,6 +469,11 @@ pub fn claimed_bytes(keyspace: &Keyspace) -> u64 {
 /// What compactions have done since the store was opened.
 pub fn compactions(keyspace: &Keyspace) -> crate::CompactionFigures {
     keyspace.engine_for_steps().compaction_figures()
+}
+
+/// Large commits since the store was opened.
+pub fn large_commits(keyspace: &Keyspace) -> u64 {
+    keyspace.engine_for_steps().large.figures().committed
 }
 
 /// Zones granted since the store was opened that had held records before.

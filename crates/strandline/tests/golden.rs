@@ -12,15 +12,19 @@ use strandline::{
     Compression, Db, ErrorKind, Hooks, Keyspace, MergeOperator, Options, PmSource, ReadOptions,
 };
 use testkit::golden::pack::{self, Entry};
-use testkit::golden::{self, Contents, KEYSPACES, STORES, Shape, Store};
+use testkit::golden::{self, Contents, KEYSPACES, Rounds, STORES, Shape, Store};
 
-/// The generation that this build reads, and the one before it. Logs in the first have version 1.
+/// Those that this build reads.
+const GENERATIONS: [&str; 4] = [NOW, LOGS, VALUES, LARGE];
+/// The generation before the newest, and the one before it, which this build does not read. Logs in the first have version 1.
 const NOW: &str = "format-3";
 const BEFORE: &str = "format-2";
 /// Stores with a log of version 2.
 const LOGS: &str = "format-3-log-2";
 /// Stores with value files.
 const VALUES: &str = "format-3-values";
+/// Stores with large commits, whose pools have the newest format.
+const LARGE: &str = "format-4";
 
 /// Where the stores of a generation are.
 fn folder(generation: &str) -> PathBuf {
@@ -200,6 +204,7 @@ fn verify(store: &Store, entries: &[Entry], home: &Path) -> Verdict {
 /// The stores of a generation that this build reads.
 fn stores_of(generation: &str) -> impl Iterator<Item = &'static Store> {
     STORES.iter().filter(move |store| match store.shape.value_files {
+        _ if store.rounds == Rounds::Whole => generation == LARGE,
         0 => generation == NOW || generation == LOGS && options(store).pm == PmSource::Dram,
         _ => generation == VALUES,
     })
@@ -208,8 +213,7 @@ fn stores_of(generation: &str) -> impl Iterator<Item = &'static Store> {
 #[test]
 fn every_store_is_read_whole_written_to_and_opened_again() {
     let mut wrong = Vec::new();
-    let all =
-        [NOW, LOGS, VALUES].map(|generation| stores_of(generation).map(move |of| (generation, of)));
+    let all = GENERATIONS.map(|generation| stores_of(generation).map(move |of| (generation, of)));
     let can_be_read = |store: &Store| options(store).compression.require("test").is_ok();
     for (generation, store) in all.into_iter().flatten().filter(|(_, store)| can_be_read(store)) {
         let dir = TempDir::new("golden");
@@ -222,7 +226,7 @@ fn every_store_is_read_whole_written_to_and_opened_again() {
 
 #[test]
 fn no_store_is_without_rules_and_none_is_missing() {
-    for generation in [NOW, LOGS, VALUES] {
+    for generation in GENERATIONS {
         let files = std::fs::read_dir(folder(generation)).expect("folder");
         let names = files.map(|file| file.expect("entry").file_name().into_string().expect("text"));
         let wanted: BTreeSet<String> =

@@ -15,9 +15,17 @@ use strandline::{
 };
 use testkit::{Generator, Keys, Op, Profile, Rng, Transcript};
 
-/// The alphabet every pool of 16 KiB zones and more can speak: batches stay below a quarter of a zone.
+/// The alphabet every pool of 16 KiB zones and more can speak: most batches stay below a quarter of a zone.
 fn profile(keys: Keys) -> Profile {
-    Profile { keys, spaces: 3, value_max: 20_000, batch_max: 3500, admin: false, rare: 400 }
+    Profile {
+        keys,
+        spaces: 3,
+        value_max: 20_000,
+        batch_max: 3500,
+        batch_changes: 20,
+        admin: false,
+        rare: 400,
+    }
 }
 
 /// What gives a store its memory at each open: the same again, or what a log on `fs` tells.
@@ -273,6 +281,18 @@ fn options_do_not_change_answers_mixed_keys() {
     same_under_all_options(Keys::Mixed(700), 13, 32_000);
 }
 
+/// Batches that no zone takes.
+#[test]
+fn options_do_not_change_answers_large_batches() {
+    let profile = Profile { batch_max: 90_000, batch_changes: 400, ..profile(Keys::Mixed(700)) };
+    let mut first: Option<Transcript> = None;
+    for (name, options) in option_sets() {
+        let transcript = run(options, &profile, 14, 10_000);
+        let expected = first.get_or_insert_with(|| transcript.clone());
+        assert_eq!(*expected, transcript, "{name} answers differently");
+    }
+}
+
 #[test]
 fn keyspaces_come_and_go_under_load() {
     for (seed, (_, options)) in (100..).zip(option_sets()) {
@@ -294,6 +314,7 @@ fn keys_up_to_the_limit() {
             spaces: 2,
             value_max: 300_000,
             batch_max: 200 << 10,
+            batch_changes: 20,
             admin: false,
             rare: 60,
         };

@@ -185,6 +185,8 @@ pub struct Profile {
     pub value_max: u32,
     /// Bytes of keys and values of a batch, at most.
     pub batch_max: usize,
+    /// Changes of a batch, about at most.
+    pub batch_changes: u64,
     /// Whether keyspaces come and go.
     pub admin: bool,
     /// One in so many operations flushes, compacts or reopens.
@@ -239,7 +241,7 @@ impl Generator {
     }
 
     fn batch(&mut self) -> Vec<Change> {
-        let wanted = 2 + self.rng.below(20);
+        let wanted = 2 + self.rng.below(self.profile.batch_changes);
         let mut left = self.profile.batch_max;
         let mut changes: Vec<Change> = Vec::new();
         for _ in 0..wanted {

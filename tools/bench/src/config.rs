@@ -65,6 +65,8 @@ pub(crate) struct Config {
     pub duration: Option<f64>,
     pub readwritepercent: u32,
     pub batch_size: usize,
+    /// Bytes of the batches that a thread aside commits while others write; 0: there is none.
+    pub large_batch: u64,
     pub seed: u64,
     pub seek_nexts: u64,
     pub queue_depth: u64,
@@ -156,6 +158,7 @@ impl Default for Config {
             duration: None,
             readwritepercent: 90,
             batch_size: 1,
+            large_batch: 0,
             seed: 301,
             seek_nexts: 0,
             queue_depth: 1000,

@@ -48,6 +48,7 @@ pub(crate) struct Signals<'a> {
 pub(crate) enum Aside {
     Writer,
     Scanner,
+    LargeBatches,
 }
 
 impl Aside {
@@ -56,6 +57,7 @@ impl Aside {
         match self {
             Aside::Writer => "writes_aside",
             Aside::Scanner => "entries_scanned_aside",
+            Aside::LargeBatches => "large_batches_aside",
         }
     }
 }

@@ -37,6 +37,18 @@ pub const ROOMY: Engine = Engine {
 /// Several subranges, each with zones of its own.
 pub const CUT: Engine = Engine { zones: 48, manifest_len: 6144, memtable_bytes: 512, ..ROOMY };
 pub const CUT_LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 8192, ..CUT };
+/// The same with room for batches that fill several zones.
+pub const WIDE: Engine = Engine { zones: 60, manifest_len: 4096, memtable_bytes: 512, ..ROOMY };
+pub const WIDE_CUT: Engine = Engine { zones: 90, manifest_len: 8192, ..WIDE };
+pub const WIDE_LEVELS: Engine = Engine { table_bytes: Some(256), ..WIDE };
+pub const WIDE_CUT_LEVELS: Engine = Engine { table_bytes: Some(256), ..WIDE_CUT };
+pub const WIDE_FLUSHED: Engine = Engine { level0: Level0Form::Sst, ..WIDE_LEVELS };
+pub const WIDE_VALUES: Engine =
+    Engine { value_files_min: 60, value_space: 110, manifest_len: 8192, ..WIDE_LEVELS };
+pub const WIDE_EXPIRING: Engine = Engine { expires: true, ..WIDE_LEVELS };
+pub const WIDE_LOGGED: Engine = Engine { log: SimLog::Device, ..WIDE };
+pub const WIDE_LOGGED_CUT: Engine = Engine { log: SimLog::Device, ..WIDE_CUT_LEVELS };
+pub const WIDE_LOGGED_TORN: Engine = Engine { log: SimLog::Memory, sector: 8, ..WIDE };
 pub const TIGHT: Engine = Engine { zones: 22, memtable_bytes: 512, ..ROOMY };
 /// Level 0 is compacted at 6 KiB; every key or two get a table.
 pub const LEVELS: Engine = Engine { table_bytes: Some(256), manifest_len: 4096, ..TIGHT };

@@ -125,6 +125,8 @@ impl Mutant {
         let streams = matches!(
             site,
             Site::Record
+                | Site::Staged
+                | Site::Adopt
                 | Site::Void
                 | Site::Run
                 | Site::Table
@@ -134,7 +136,10 @@ impl Mutant {
                 | Site::Fold
                 | Site::Format
         );
-        let words = matches!(site, Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::Format);
+        let words = matches!(
+            site,
+            Site::Void | Site::ZoneGrant | Site::ZoneClear | Site::ZoneBase | Site::Format
+        );
         match (what, site) {
             (Fault::PlainInsteadOfNt, _) if !streams => {
                 Some(Equivalent::CannotStrike("the site makes no non-temporal copies"))
@@ -149,6 +154,9 @@ impl Mutant {
             (Fault::TornWord, Site::Void) => Some(Equivalent::ChangesNothing(
                 "the word differs from the one before it in its upper half only: torn in halves it is the old word \
                  or the new one",
+            )),
+            (Fault::TornWord, Site::ZoneBase) => Some(Equivalent::ChangesNothing(
+                "the other copy of the header is whole meanwhile, and says the same or what an adopt record says",
             )),
             (Fault::TornWord, Site::ZoneGrant) => Some(Equivalent::ChangesNothing(
                 "a header counts by the checksum over all its words, which half a word does not pass: it reads \
@@ -262,6 +270,11 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | StreamGivesUnpublished
         | StreamValueFreed => &["streams", "streams-flushes"],
         StreamEventUnnoted => &["streams-whole"],
+        AdoptBeforeFence | SweepAdoptedZone | StagedNotRebased | AdoptCountsOne
+        | AdoptThoughVoid | SweepVoidAdopt | StagedBelowActive => &["large", "large-deep"],
+        StagedDeletesNotRebased => &["large", "large-levels"],
+        StagedBaseForgotten => &["large-churn", "large"],
+        CutBesideStaged => &["large-cuts"],
         ValueExtentKept => &["extents-churn"],
         RunIndexKept | KeepAllAfterRecovery => &["churn"],
         _ => &["in-flight", "mixed"],
@@ -272,6 +285,8 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
 fn sabotage_sought_first(sabotage: &Sabotage) -> &'static [&'static str] {
     match (sabotage.site, sabotage.what) {
         (Site::Extent, _) => &["extents"],
+        (Site::Staged | Site::Adopt, _) => &["large", "large-deep"],
+        (Site::ZoneBase, _) => &["large-churn", "large"],
         (Site::Fold, _) => &["folds"],
         (Site::Table, _) => &["pm-tables"],
         (Site::Values, _) => &["values-in-pm"],

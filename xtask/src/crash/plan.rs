@@ -11,13 +11,16 @@ use super::engines::{
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, STREAMED, STREAMED_CUT, STREAMED_FLUSHED, STREAMED_LOGGED,
     TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED, TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES,
     VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING, VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM,
-    VALUES_IN_PM_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM,
+    VALUES_IN_PM_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM, WIDE,
+    WIDE_CUT, WIDE_CUT_LEVELS, WIDE_EXPIRING, WIDE_FLUSHED, WIDE_LEVELS, WIDE_LOGGED,
+    WIDE_LOGGED_CUT, WIDE_LOGGED_TORN, WIDE_VALUES,
 };
 use super::shapes::{
     cached, checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests,
-    keyspaces, levels, mixed, moves, pm_tables, ranges, readers, short_of_room, sink, snapshots,
-    streams, streams_whole, tiers, tiers_readers, values, values_in_pm, values_in_pm_readers,
-    values_many, values_ranges, values_readers, whole, wraps,
+    keyspaces, large, large_churn, large_levels, large_whole, levels, mixed, moves, pm_tables,
+    ranges, readers, short_of_room, sink, snapshots, streams, streams_whole, tiers, tiers_readers,
+    values, values_in_pm, values_in_pm_readers, values_many, values_ranges, values_readers, whole,
+    wraps,
 };
 use super::system::Engine;
 
@@ -168,6 +171,9 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         Shape { keys: Keys::short(8), reads: 25, abandons: 0, reopens: 0, ..pm_tables() };
     let cut_levels = Shape { merges: 30, ingests: 4, checkpoints: 4, ..cuts() };
     let long_keys = Shape { keys: LONG_KEYS.keys, ..whole() };
+    let large_cuts = Shape { large: 18, ..cuts() };
+    let large_expiring = Shape { large: 18, ..expiring() };
+    let deep_large = deep.clone();
     vec![
         campaign("pm-tables", PM_TABLES, pm_tables(), Mode::Adr, wide.clone(), 2),
         campaign("in-flight", ROOMY, writers.clone(), Mode::Adr, in_flight, 68),
@@ -227,6 +233,19 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("tiers-whole", TIERED_CUT, whole(), Mode::Adr, few.clone(), 6),
         campaign("tiers-named", TIERED_NAMED, tiers(), Mode::Adr, logged_few.clone(), 3),
         campaign("tiers-wal", TIERED_LOGGED, tiers(), Mode::Adr, logged_few.clone(), 1),
+        campaign("large", WIDE, large(), Mode::Adr, wide.clone(), 30),
+        campaign("large-deep", WIDE, Shape { ops: 7, ..large() }, Mode::Adr, deep_large, 6),
+        campaign("large-eadr", WIDE, large(), Mode::Eadr, wide.clone(), 8),
+        campaign("large-churn", WIDE, large_churn(), Mode::Adr, wide.clone(), 10),
+        campaign("large-cuts", WIDE_CUT, large_cuts.clone(), Mode::Adr, wide.clone(), 12),
+        campaign("large-levels", WIDE_LEVELS, large_levels(), Mode::Adr, wide.clone(), 8),
+        campaign("large-flushes", WIDE_FLUSHED, large_levels(), Mode::Adr, wide.clone(), 8),
+        campaign("large-values", WIDE_VALUES, large_levels(), Mode::Adr, wide.clone(), 6),
+        campaign("large-expiring", WIDE_EXPIRING, large_expiring, Mode::Adr, wide.clone(), 6),
+        campaign("large-whole", WIDE_CUT_LEVELS, large_whole(), Mode::Adr, wide.clone(), 8),
+        campaign("large-wal", WIDE_LOGGED, large(), Mode::Adr, logged.clone(), 10),
+        campaign("large-wal-cuts", WIDE_LOGGED_CUT, large_cuts, Mode::Adr, logged_few.clone(), 4),
+        campaign("large-wal-torn", WIDE_LOGGED_TORN, large(), Mode::Adr, logged_few.clone(), 4),
         campaign("wal", LOGGED, levels(), Mode::Adr, logged.clone(), 5),
         campaign("wal-flushes", LOGGED_FLUSHED, flushes, Mode::Adr, logged.clone(), 5),
         campaign("wal-mixed", LOGGED_ROOMY, mixed(), Mode::Adr, logged, 40),
@@ -283,6 +302,7 @@ fn floors() -> Floors {
             ("splits", 100),
             ("joins", 30),
             ("remade", 100),
+            ("large", 500),
             ("spaces_made", 50),
             ("spaces_dropped", 40),
             ("streamed", 20_000),

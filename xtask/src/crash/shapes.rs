@@ -38,6 +38,26 @@ pub fn churn() -> Shape {
     }
 }
 
+/// Batches that fill several zones, among other writes.
+pub fn large() -> Shape {
+    Shape { ops: 14, large: 30, batches: 10, range_deletes: 6, merges: 15, reads: 14, ..mixed() }
+}
+
+/// The same with much background work: what they filled is flushed, cleaned and granted anew.
+pub fn large_churn() -> Shape {
+    Shape { ops: 36, large: 18, range_deletes: 4, merges: 10, ..churn() }
+}
+
+/// The same with tables.
+pub fn large_levels() -> Shape {
+    Shape { large: 18, range_deletes: 4, merges: 10, ..levels() }
+}
+
+/// The same among everything that concerns the whole store.
+pub fn large_whole() -> Shape {
+    Shape { large: 15, ..whole() }
+}
+
 /// So much that the log wraps around several times: old segments go, and what counts of them is written again.
 pub fn wraps() -> Shape {
     Shape { ops: 220, abandons: 8, reopens: 1, ..churn() }

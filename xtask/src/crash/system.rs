@@ -212,6 +212,7 @@ impl System for Engine {
             (probe.recycled, probe.made_ahead, probe.direct) =
                 (log.recycled, log.made_ahead, log.direct);
         }
+        probe.large = steps::large_commits(space);
         let compactions = steps::compactions(space);
         probe.drained = compactions.level0;
         probe.sunk = compactions.levels;

@@ -17,7 +17,7 @@ fn a_pool_prints_what_it_is() {
     assert_eq!(
         pool.view().to_string(),
         "\
-pool 000000005eed1dea, format 3, 32768 bytes
+pool 000000005eed1dea, format 4, 32768 bytes
   generation 2
   slot A     valid
   slot B     valid

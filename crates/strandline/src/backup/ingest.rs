@@ -43,8 +43,9 @@ use crate::tree::space::{NewTable, TableSpace};
 use crate::tree::tables::Tables;
 use crate::tree::tiers::FileSite;
 use crate::write::among_locks::{InWay, LockingWrite, range_in_way};
-use crate::write::commit::Commit;
+use crate::write::commit::{Commit, NotAdmitted};
 use crate::write::condition::Condition;
+use crate::write::numbering::Numbering;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 
@@ -227,7 +228,8 @@ impl Engine {
         let mut nothing = [Op::new(space, Kind::RangeDelete, b"", b"")];
         // A listener that writes would wait for this commit, which waits for flushes and compactions.
         let _quiet = self.events.quiet();
-        let mut commit = Commit::admit(self, Ops::Borrowed(&mut nothing), WriteWay::default())?;
+        let admitted = Commit::admit(self, Ops::Borrowed(&mut nothing), WriteWay::default());
+        let mut commit = admitted.map_err(NotAdmitted::into_error)?;
         {
             let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
             for subrange in space.subranges() {

@@ -10,8 +10,9 @@ use crate::write::op::Op;
 
 /// Changes to commit as one, in order, across any keyspaces of one store.
 ///
-/// The records of a batch may fill a quarter of a zone (1 MiB with the default zones of a large pool);
-/// values above an eighth of a zone are kept outside their records and do not count.
+/// A batch may be as large as the store has room for. One whose records fill more than a quarter of a zone (1 MiB with the
+/// default zones of a large pool) is a large commit: its zones must be free all at once, one is on its way at a time, and other
+/// writers go on meanwhile.
 ///
 /// A savepoint marks a place in it; what was added behind that can be taken back.
 ///

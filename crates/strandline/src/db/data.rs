@@ -116,7 +116,7 @@ impl Db {
     /// Commits all changes of `batch` as one; durable and visible when it returns.
     ///
     /// # Errors
-    /// `LimitExceeded` for keys, values or batches beyond their limits; `NoSpace` if live data fills the pool;
+    /// `LimitExceeded` for keys and values beyond their limits; `NoSpace` if live data fills the pool, or a batch is more than it has room for;
     /// `ReadOnly`; `InvalidArgument` for another store's keyspace; `Closed` after a close, a drop of the
     /// keyspace, or a failure that made the store refuse writes. Nothing is written then.
     pub fn write(&self, batch: &Batch) -> Result<()> {

@@ -4,6 +4,7 @@ pub(crate) mod background;
 mod errors;
 pub(crate) mod job;
 mod lagging_streams;
+pub(crate) mod large_turn;
 mod lifetime;
 mod manifest_editor;
 mod member;
@@ -24,6 +25,7 @@ use pmem::PmDevice;
 
 use crate::cache::pm::PmCache;
 use crate::engine::background::Background;
+use crate::engine::large_turn::LargeTurns;
 use crate::engine::lifetime::Lifetime;
 pub(crate) use crate::engine::lifetime::closed;
 use crate::engine::manifest_editor::ManifestEditor;
@@ -117,6 +119,8 @@ pub(crate) struct Engine {
     pub transactions: TransactionCounts,
     /// Change streams, and what is held for them.
     pub streams: Streams,
+    /// Large commits, one at a time.
+    pub large: LargeTurns,
 }
 
 impl Engine {
@@ -172,6 +176,7 @@ impl Engine {
             tracer: Tracer::idle(),
             transactions: TransactionCounts::default(),
             streams,
+            large: LargeTurns::default(),
             options: ArcSwap::from_pointee(options),
             changing: Mutex::default(),
             surroundings,

@@ -112,6 +112,32 @@ impl Engine {
         if self.may_grant(claim) { self.space.grant(kind, whose, base_seq) } else { None }
     }
 
+    /// Zones that a commit whose runs may take `run_bytes` may have where nothing else is.
+    pub(crate) fn zones_at_most(&self, claim: Claim, run_bytes: u64) -> u32 {
+        let figures = self.space.figures_of_run(run_bytes);
+        figures.zones.saturating_sub(budget::decide(&figures).reserved_zones(claim))
+    }
+
+    /// Grants a staged zone for each of `whose`, all or none, for records that take `len` bytes in files, leaving alone what `claim`
+    /// must. None of these records has a number below `base_seq`.
+    pub(crate) fn grant_staged(
+        &self,
+        claim: Claim,
+        whose: &[SubrangeName],
+        len: u64,
+        base_seq: Seq,
+    ) -> Option<Vec<Arc<Zone>>> {
+        self.reclaim();
+        let budget = self.budget();
+        if claim == Claim::Put && !self.has_file_room(&budget, len) {
+            return None;
+        }
+        let reserved = budget.reserved_zones(claim);
+        let wanted = reserved.saturating_add(whose.len() as u32);
+        let enough = self.free_zones(wanted) >= wanted;
+        if enough { self.space.grant_staged(whose, base_seq, reserved) } else { None }
+    }
+
     /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
     pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
         self.reclaim();

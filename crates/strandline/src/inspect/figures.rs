@@ -12,6 +12,7 @@ use ssd::DeviceFigures;
 use super::wire::{Sink, Wire, wire, wire_open};
 use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::under_way::figures::CompactionFigures;
+use crate::engine::large_turn::LargeCommitFigures;
 use crate::engine::transactions::TransactionFigures;
 use crate::locks::status::{LockFigures, LockOwner, LockOwnerKind, LockReport, LockStatus};
 use crate::machine::{ChosenBy, MachineMemory, PmChoice};
@@ -32,12 +33,13 @@ use crate::tracer::TraceSummary;
 wire! {
     Properties {
         basis, durability, durability_note, pm, pm_choice, wal, flush_instruction, pm_capacity, pm_free, pm_headroom,
-        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, locks, streams, pm_held_by_streams, persisted, pm_model, places, ssd_device, dram_bytes, dram,
+        zone_bytes, zones_free, zones, visible_seq, snapshots, scans_passed, transactions, locks, large_commits, streams, pm_held_by_streams, persisted, pm_model, places, ssd_device, dram_bytes, dram,
         dram_budget, memory, anonymous_bytes, debt, upkeep_looks, slowed, refusing_writes, ssd, damage_met,
         hook_failures, hook_failure, inspected_at, inspect_failure, trace, keyspaces,
     }
     LockFigures { held, bytes, waits, wait_micros, timeouts, deadlocks, expired }
     StreamFigures { name, acked, lost, behind, backlog_bytes, held_bytes, max_bytes }
+    LargeCommitFigures { committed, bytes, zones }
     TransactionFigures { open, committed, conflicts, looks, holds }
     LockReport { locks, count, bytes, deadlocks }
     LockStatus { keyspace, target, mode, holders, waiting }

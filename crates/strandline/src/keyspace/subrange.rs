@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use base::{AtomicSeq, PmOffset};
+use pool::Geometry;
 
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::WriteHead;
 use crate::level0::run::Run;
 use crate::memtable::Memtable;
 use crate::record::zone::Zone;
+use crate::ring::sequencer::SequencerGuard;
 use crate::span::Span;
 
 /// What zones call a subrange by.
@@ -129,8 +131,37 @@ impl Subrange {
             && runs.iter().all(|run| view.has(run))
     }
 
+    /// The age of a memtable newer than every other source of these keys.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.orders.fetch_add(1, Relaxed) + 1
+    }
+
     /// A memtable newer than every other source of these keys.
     pub(crate) fn new_memtable(&self) -> Memtable {
-        Memtable::new(self.orders.fetch_add(1, Relaxed) + 1)
+        Memtable::new(self.next_order())
+    }
+
+    /// Puts View `next`, with another active memtable, in the place of `before`. The caller holds `admin` of the keyspace.
+    ///
+    /// Commits that find the new number put their records into the new memtable, so a reader that sees such a commit sees
+    /// a number that its old View does not have (R1).
+    pub(crate) fn switch_to(
+        &self,
+        pass: &SequencerGuard<'_>,
+        geometry: &Geometry,
+        before: &View,
+        next: &Arc<View>,
+    ) {
+        let old = before.active();
+        if let Some(start) = self.write_head.spare(pass)
+            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
+        {
+            next.active().push_zone(zone);
+        }
+        let (bytes, last_seq) = self.write_head.switch_memtable(pass, next.number);
+        old.bytes.store(bytes, Relaxed);
+        old.last_seq.store(last_seq, Relaxed);
+        self.note_switched(bytes);
+        self.view.store(Arc::clone(next));
     }
 }

@@ -147,22 +147,34 @@ impl WriteHead {
         }
     }
 
+    /// Whether commits are let in that have pinned View `view_number`.
+    #[inline]
+    pub(crate) fn admits(
+        &self,
+        _pass: &SequencerGuard<'_>,
+        view_number: u64,
+        permit: Permit,
+    ) -> Result<(), Lack> {
+        let takes = self.fill.takes.load(Relaxed);
+        if takes != view_number
+            && let Some(lack) = refusal(takes, view_number, permit)
+        {
+            return Err(lack);
+        }
+        Ok(())
+    }
+
     /// Looks for room without taking it.
     #[inline]
     pub(crate) fn find(
         &self,
-        _pass: &SequencerGuard<'_>,
+        pass: &SequencerGuard<'_>,
         view_number: u64,
         lengths: &Lengths,
         last_seq: Seq,
     ) -> Result<SegmentRoom, Lack> {
+        self.admits(pass, view_number, lengths.permit)?;
         let fill = &*self.fill;
-        let takes = fill.takes.load(Relaxed);
-        if takes != view_number
-            && let Some(lack) = refusal(takes, view_number, lengths.permit)
-        {
-            return Err(lack);
-        }
         let (tail, end) = (fill.tail.load(Relaxed), fill.end.load(Relaxed));
         let base_seq = fill.base_seq.load(Relaxed);
         let (form, len) = lengths.at(base_seq, last_seq);

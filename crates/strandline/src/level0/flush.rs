@@ -3,7 +3,8 @@
 //!
 //! - **F1** take a memtable whose commits are all published
 //! - **F2** walk the index in order, keep what a reader may need, combine operands, stream blocks out
-//! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed)
+//! - **F3** one edit: run added, zones frozen (or retired, if no record in them is needed). Before it the base of staged zones
+//!   becomes durable
 //! - **F4** a View with the run in the memtable's place
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::time::Instant;
 use art::{Direction, Versions};
 use base::planted::{self, Bug};
 use base::{Result, Seq};
+use pool::ZoneKind;
 
 use crate::engine::Engine;
 use crate::engine::job::Job;
@@ -146,6 +148,9 @@ impl FlushJob {
             }
             changes.push(VersionEdit::Zone { no: zone.no, incarnation: zone.incarnation, fate });
         }
+        if !planted::is(Bug::StagedBaseForgotten) {
+            set_bases(engine, zones.values(), run.as_deref());
+        }
         let _admin = self.space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if self.space.dropped.load(Relaxed) {
             return Ok(());
@@ -250,6 +255,18 @@ fn readers(engine: &Engine, run: &Run, sharers: &[Arc<Subrange>]) -> Vec<u32> {
     let most = if planted::is(Bug::FlushForOne) { 1 } else { usize::MAX };
     let concerned = sharers.iter().filter(|subrange| run.concerns(&engine.media, &subrange.span));
     concerned.map(|subrange| subrange.id).take(most).collect()
+}
+
+/// Makes it durable what the records of staged zones that `run` names count from: the adopt records that say so go with this flush
+/// (I-LARGE-3).
+fn set_bases<'z>(engine: &Engine, zones: impl Iterator<Item = &'z Arc<Zone>>, run: Option<&Run>) {
+    let named = |zone: &&Arc<Zone>| run.is_some_and(|run| run_names(run, zone.no));
+    let staged = zones.filter(|zone| zone.kind == ZoneKind::Staged).filter(named);
+    let bases: Vec<(u32, Seq)> =
+        staged.map(|zone| (zone.no, engine.media.base_seq(zone.no))).collect();
+    if !bases.is_empty() {
+        let _durable = engine.media.pool.set_bases(&bases);
+    }
 }
 
 fn run_names(run: &Run, zone: u32) -> bool {

@@ -153,7 +153,8 @@ impl Engine {
         let _admin = space.admin.lock().unwrap_or_else(PoisonError::into_inner);
         let compactions = self.background.compactions();
         let is_old = |subrange: &Arc<Subrange>| old.iter().any(|each| Arc::ptr_eq(each, subrange));
-        let busy = merging.is_some_and(is_old)
+        let busy = self.large.keep_uncut(space.id)
+            || merging.is_some_and(is_old)
             || compactions
                 .under_way
                 .iter()

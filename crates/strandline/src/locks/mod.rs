@@ -10,6 +10,7 @@
 //!   gave their locks back.
 
 mod deadlock;
+pub(crate) mod in_way;
 pub(crate) mod intervals;
 mod names;
 pub(crate) mod queue;

@@ -14,7 +14,6 @@ use std::time::Instant;
 use base::{Deadlock, LockMode};
 
 use crate::keyspace::KeyspaceState;
-use crate::locks::intervals::Sought;
 use crate::locks::names::NamedOwner;
 use crate::locks::queue::{LockQueue, LockTurn, Waiter};
 use crate::locks::space::{
@@ -296,37 +295,6 @@ impl LockTable {
             What::Range(_) => false,
         };
         of_key || locks.covers(owner, what.sought(), mode)
-    }
-
-    /// Whether others hold what a write is about to write, or wait for it.
-    pub(crate) fn is_in_way_of(
-        &mut self,
-        writer: OwnerId,
-        space: &KeyspaceState,
-        sought: Sought<'_>,
-    ) -> bool {
-        let Some(locks) = self.spaces.get_mut(&space.id) else { return false };
-        // What it has waited for, it has.
-        if locks.covers(writer, sought, LockMode::Exclusive) {
-            return false;
-        }
-        let has = |lock: &KeyLock| lock.holders.has(writer, LockMode::Exclusive);
-        let is_blocked = |lock: &KeyLock| {
-            let is_held = lock.holders.refuse(writer, LockMode::Exclusive);
-            !has(lock) && (is_held || !lock.queue.is_empty())
-        };
-        let (is_own, is_key_in_way) = match sought {
-            Sought::Key(key) => {
-                let lock = locks.keys.get(key);
-                (lock.is_some_and(has), lock.is_some_and(is_blocked))
-            }
-            Sought::Range(span) => {
-                (false, locks.keys_of(span, &span.lower).any(|(_, lock)| is_blocked(lock)))
-            }
-        };
-        let last = LockTurn { is_new: true, no: u64::MAX };
-        let mut in_way = || locks.range_against(writer, sought, LockMode::Exclusive, last);
-        !is_own && (is_key_in_way || in_way().is_some())
     }
 
     /// Whether anything in `span` is locked or waited for.

@@ -276,6 +276,10 @@ fn store(now: &Properties) -> Vec<Figure> {
         counter("deadlocks", "Deadlocks, each with one that was given up.").is(now.locks.deadlocks),
         counter("transactions_expired", "Transactions that lost their locks by time.")
             .is(now.locks.expired),
+        counter("large_commits", "Commits that no zone takes.").is(now.large_commits.committed),
+        counter("large_commit", "Bytes of their records.")
+            .in_unit(Unit::Bytes)
+            .is(now.large_commits.bytes),
         counter("hook_failures", "Calls of merge operators and compaction filters that failed.")
             .is(now.hook_failures),
     ];

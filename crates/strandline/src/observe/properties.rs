@@ -13,6 +13,7 @@ use crate::cache::{CacheFigures, PmCacheFigures};
 use crate::compaction::policy::pick::targets;
 use crate::compaction::under_way::figures::CompactionFigures;
 use crate::engine::Engine;
+use crate::engine::large_turn::LargeCommitFigures;
 use crate::engine::transactions::TransactionFigures;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, ViewSources};
@@ -86,6 +87,8 @@ pub struct Properties {
     pub streams: Vec<StreamFigures>,
     /// Bytes of persistent memory that nothing but change streams needs; writers that find no other get it.
     pub pm_held_by_streams: u64,
+    /// What became of commits that no zone takes.
+    pub large_commits: LargeCommitFigures,
     /// Writes, flushes and fences since the store was opened.
     pub persisted: StatsSnapshot,
     /// What the model of persistent memory counted since then, if the pool has one.
@@ -378,6 +381,7 @@ impl Properties {
             snapshots: engine.sequence.snapshots.len(),
             scans_passed: engine.keyspaces.scans_passed.load(Relaxed),
             locks: engine.locks.figures(),
+            large_commits: engine.large.figures(),
             transactions: engine.transactions.figures(engine.lifetime.usage.holds.transactions()),
             streams: engine.stream_figures(),
             pm_held_by_streams: engine.held_by_streams(),

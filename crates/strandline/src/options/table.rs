@@ -110,8 +110,8 @@ pub const TABLE: &[Row] = &[
         name: "zone_size",
         unit: "bytes, power of two; 0 chooses",
         default: "0",
-        doc: "Size of a new store's zones. A value above an eighth of it gets an extent of its own; a batch may fill a \
-              quarter of it.",
+        doc: "Size of a new store's zones. A value above an eighth of it gets an extent of its own; a batch beyond a \
+              quarter of it gets zones of its own.",
     },
     Row {
         name: "create_if_missing",

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     RangeDelete = 5,
     /// The value is an operand, which the application's merge operator combines with what was there before.
     Merge = 6,
+    /// The body lists the staged zones whose records count from its commit's number on ([`crate::record::adopt`]).
+    Adopt = 7,
 }
 
 impl Kind {
@@ -26,8 +28,8 @@ impl Kind {
         match self {
             Kind::Put | Kind::PutExtent => EntryKind::Value,
             Kind::Merge => EntryKind::Merge,
-            // The last two are never among the entries that readers see.
-            Kind::Delete | Kind::RangeDelete | Kind::Blank => EntryKind::Delete,
+            // The last three are never among the entries that readers see.
+            Kind::Delete | Kind::RangeDelete | Kind::Blank | Kind::Adopt => EntryKind::Delete,
         }
     }
 
@@ -39,6 +41,7 @@ impl Kind {
             4 => Some(Kind::Blank),
             5 => Some(Kind::RangeDelete),
             6 => Some(Kind::Merge),
+            7 => Some(Kind::Adopt),
             _ => None,
         }
     }

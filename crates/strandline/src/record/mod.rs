@@ -1,5 +1,6 @@
 //! Records as they lie in memory, and what is read of them: format, short headers, zones, extents, the checked reads.
 
+pub(crate) mod adopt;
 pub(crate) mod cached;
 pub(crate) mod extent;
 pub(crate) mod format;

@@ -2,7 +2,7 @@
 
 use base::{LINE, PmOffset, Seq};
 
-use crate::record::format::{RecordHead, Role};
+use crate::record::format::{Kind, RecordHead, Role};
 use crate::record::store::Media;
 
 /// Bytes that are asked for ahead of the record at hand. Where the next record begins is known only once this one's head
@@ -35,7 +35,7 @@ pub(crate) fn segment(
     look: impl Fn(&Media, PmOffset, PmOffset) -> Option<RecordHead>,
     mut each: impl FnMut(PmOffset, &RecordHead),
 ) -> Option<(RecordHead, SegmentAt)> {
-    let first = look(media, at, end)?;
+    let first = look(media, at, end).filter(|first| first.kind != Kind::Adopt)?;
     let records = match first.role {
         Role::Solo => 1,
         Role::First(segment) => segment.records,

@@ -160,6 +160,16 @@ impl Media {
         fact.seed.swap(self.zone_seed(incarnation), Relaxed) != 0
     }
 
+    /// Records of zone `no` count from `base_seq` from now on. No reader has numbers of any of them yet.
+    pub(crate) fn rebase(&self, no: u32, base_seq: Seq) {
+        self.zones[no as usize].base_seq.store(base_seq, Relaxed);
+    }
+
+    /// What records of zone `no` count from.
+    pub(crate) fn base_seq(&self, no: u32) -> Seq {
+        self.zones[no as usize].base_seq.load(Relaxed)
+    }
+
     /// Seed and base sequence for a record at `at`, if a zone with records is there.
     #[inline]
     pub(crate) fn place(&self, at: PmOffset) -> Option<(u64, Seq)> {

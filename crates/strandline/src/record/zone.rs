@@ -14,13 +14,14 @@ use crate::count::Count;
 
 /// A zone that holds records, or copies for the cache.
 pub(crate) struct Zone {
-    kind: ZoneKind,
+    pub kind: ZoneKind,
     pub no: u32,
     pub incarnation: u64,
     /// Where the first record is.
     pub start: PmOffset,
     /// The place behind the zone.
     pub end: PmOffset,
+    /// No record in it has a lower number.
     pub base_seq: Seq,
     /// Runs that the manifest has and that name records here.
     named_by: AtomicU32,
@@ -217,7 +218,7 @@ impl Drop for Zone {
             let mut dead = self.pending_free.dead.lock().unwrap_or_else(PoisonError::into_inner);
             match self.kind {
                 ZoneKind::Cache => dead.cache_zones.push(self.no),
-                ZoneKind::Memtable | ZoneKind::Clean => {
+                ZoneKind::Memtable | ZoneKind::Clean | ZoneKind::Staged => {
                     dead.zones.push((self.no, self.incarnation))
                 }
             }

@@ -21,6 +21,17 @@ pub(crate) struct CandidateZone {
     pub limit: u64,
     /// Whether an earlier open accepted everything up to the limit.
     pub sealed: bool,
+    pub content: ZoneContent,
+}
+
+/// What a zone holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneContent {
+    /// Segments of commits. Which of them count, their numbers tell.
+    Segments,
+    /// Records of a large commit up to some length, and perhaps its adopt record behind them. What counts is known once the
+    /// adopt records are: see [`crate::recovery::adopt`].
+    Staged { records_to: u64, sealed: u64 },
 }
 
 impl CandidateZone {
@@ -46,13 +57,17 @@ pub(crate) fn candidates(
             Some(Fate::Frozen | Fate::Retired) => continue,
             None => (zone_len, false),
         };
-        let usable = header.kind == ZoneKind::Memtable
-            && state.keyspaces.contains_key(&header.keyspace)
+        let content = match header.kind {
+            ZoneKind::Memtable => ZoneContent::Segments,
+            ZoneKind::Staged => ZoneContent::Staged { records_to: 0, sealed: 0 },
+            ZoneKind::Clean | ZoneKind::Cache => continue,
+        };
+        let usable = state.keyspaces.contains_key(&header.keyspace)
             && limit <= zone_len
             && !is_named_by_run(zones, no);
         if usable {
             let _first = media.set_zone(no, header.incarnation(), header.base_seq);
-            found.push(CandidateZone { no, header, limit, sealed });
+            found.push(CandidateZone { no, header, limit, sealed, content });
         }
     }
     found
@@ -84,7 +99,11 @@ pub(crate) fn scan_all(
 ) -> Vec<ZoneScan> {
     in_parallel(candidates, threads, |candidate| {
         let start = media.pool.geometry().zone_at(candidate.no);
-        let scan = scan_zone::scan(media, start..start + candidate.limit, floor);
+        let zone = start..start + candidate.limit;
+        let scan = match candidate.content {
+            ZoneContent::Segments => scan_zone::scan(media, zone, floor),
+            ZoneContent::Staged { .. } => scan_zone::scan_staged(media, zone, floor),
+        };
         advance.by(candidate.limit);
         scan
     })

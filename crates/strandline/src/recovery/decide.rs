@@ -13,7 +13,7 @@ use crate::keyspace::lost::LostRecords;
 use crate::record::format::{Kind, RecordHead};
 use crate::record::segment::Void;
 use crate::record::store::Media;
-use crate::recovery::candidates::CandidateZone;
+use crate::recovery::candidates::{CandidateZone, ZoneContent};
 use crate::recovery::recover::Damage;
 use crate::recovery::scan_zone::{Gap, ZoneScan};
 
@@ -195,7 +195,10 @@ impl RecoveryPlan {
         present: &mut Present,
     ) {
         let mut tries = IDENTIFY_MAX;
-        for (candidate, scan) in candidates.iter().zip(scans) {
+        // What is missing of a large commit its adopt record tells.
+        let both = candidates.iter().zip(scans);
+        let of_segments = both.filter(|(zone, _)| zone.content == ZoneContent::Segments);
+        for (candidate, scan) in of_segments {
             for gap in &scan.gaps {
                 // Records of a zone lie in commit order: what lies before an acknowledged record, or inside
                 // a sealed zone, was acknowledged too.

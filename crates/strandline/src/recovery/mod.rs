@@ -1,5 +1,6 @@
 //! Recovery (O1 to O6): from the bytes of a pool to the parts of an open store.
 
+mod adopt;
 mod candidates;
 pub(crate) mod decide;
 mod detect_loss;

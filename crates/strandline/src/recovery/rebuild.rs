@@ -24,11 +24,12 @@ use crate::record::extent::ExtentHold;
 use crate::record::format::{ExtentRef, Kind};
 use crate::record::store::{Leaf, Media, hash};
 use crate::record::zone::PendingFree;
-use crate::recovery::candidates::CandidateZone;
+use crate::recovery::adopt::ScannedZone;
+use crate::recovery::candidates::{CandidateZone, ZoneContent};
 use crate::recovery::decide::RecoveryPlan;
 use crate::recovery::open_runs::Zones;
 use crate::recovery::recover::{Access, in_parallel};
-use crate::recovery::scan_zone::{self, FoundRecord, Salvage, ZoneScan};
+use crate::recovery::scan_zone::{self, FoundRecord, Salvage};
 
 /// Bytes of zones that a thread replays before their records are put back: enough to be worth a thread's start, and
 /// little enough to be in its cache still.
@@ -53,13 +54,6 @@ pub(crate) struct Rebuilt {
     pub live: BTreeMap<u32, (u64, Fate)>,
 }
 
-/// A zone with what the scan found in it.
-#[derive(Clone, Copy)]
-struct Scanned<'s> {
-    candidate: &'s CandidateZone,
-    scan: &'s ZoneScan,
-}
-
 /// What of a zone counts.
 #[derive(Default)]
 struct ReplayedZone {
@@ -75,23 +69,23 @@ impl Rebuild<'_> {
     /// Puts the records of all zones back, and what counts of each zone into its memtable.
     pub(crate) fn all(
         &self,
-        candidates: &[CandidateZone],
-        scans: &[ZoneScan],
+        scanned: &[ScannedZone],
         zones: &mut Zones<'_>,
         advance: &Advance<'_>,
     ) -> Result<Rebuilt> {
-        let both = candidates.iter().zip(scans);
-        let mut scanned: Vec<Scanned<'_>> =
-            both.map(|(candidate, scan)| Scanned { candidate, scan }).collect();
-        scanned.sort_by_key(|Scanned { candidate, .. }| (candidate.header.base_seq, candidate.no));
+        let mut scanned: Vec<&ScannedZone> = scanned.iter().collect();
+        // A zone that stood ready is older than staged ones, and holds newer records.
+        scanned.sort_by_key(|ScannedZone { candidate, scan }| {
+            (scan.first.unwrap_or(candidate.header.base_seq), candidate.no)
+        });
         let mut all = Rebuilt::default();
         let mut deletes: BTreeMap<SubrangeName, Vec<RangeDelete>> = BTreeMap::new();
         for together in stretches(&scanned, self.threads).map(|range| &scanned[range]) {
-            let replayed = in_parallel(together, self.threads, |scanned| self.replay(*scanned));
+            let replayed = in_parallel(together, self.threads, |scanned| self.replay(scanned));
             let mut replayed = replayed.into_iter().collect::<Result<Vec<ReplayedZone>>>()?;
             self.plant_fence_of_opener();
             self.put_back(together, &replayed)?;
-            for (Scanned { candidate, .. }, replayed) in together.iter().zip(&mut replayed) {
+            for (ScannedZone { candidate, .. }, replayed) in together.iter().zip(&mut replayed) {
                 advance.by(candidate.limit);
                 all.records += replayed.records;
                 deletes.entry(candidate.owner()).or_default().append(&mut replayed.deletes);
@@ -161,8 +155,8 @@ impl Rebuild<'_> {
     }
 
     /// Replays one zone, and makes what is accepted durable. A thread that is alone puts the records back at once.
-    fn replay(&self, scanned: Scanned<'_>) -> Result<ReplayedZone> {
-        let Scanned { candidate, scan } = scanned;
+    fn replay(&self, scanned: &ScannedZone) -> Result<ReplayedZone> {
+        let ScannedZone { candidate, scan } = scanned;
         let media = self.media;
         let mut replayed = ReplayedZone::default();
         let Some(memtable) = self.memtables.get(&candidate.owner()) else {
@@ -170,10 +164,9 @@ impl Rebuild<'_> {
         };
         replayed.lanes.resize_with(self.threads.max(1), Vec::new);
         let start = media.pool.geometry().zone_at(candidate.no);
-        let range = start..start + candidate.limit;
         let (cut, salvage) = (self.decided.cut, self.salvage);
         let alone = replayed.lanes.len() == 1;
-        let sealed = scan_zone::replay(media, range, scan, cut, salvage, |found| {
+        let put_back = |found: FoundRecord| {
             if self.decided.voided.contains(&found.number) || found.void {
                 return Ok(());
             }
@@ -192,17 +185,28 @@ impl Rebuild<'_> {
                 lane.clear();
             }
             Ok(())
-        })?;
+        };
+        let sealed = match candidate.content {
+            ZoneContent::Segments => {
+                let range = start..start + candidate.limit;
+                scan_zone::replay(media, range, scan, cut, salvage, put_back)?
+            }
+            ZoneContent::Staged { records_to, sealed } => {
+                let (range, number) = (start..start + records_to, candidate.header.base_seq);
+                scan_zone::replay_staged(media, range, scan, number, salvage, put_back)?;
+                sealed
+            }
+        };
         replayed.sealed = sealed;
         self.flush_accepted(candidate, sealed);
         Ok(replayed)
     }
 
     /// Puts the records of some zones back, each lane by a thread, the zones in order.
-    fn put_back(&self, together: &[Scanned<'_>], replayed: &[ReplayedZone]) -> Result<()> {
+    fn put_back(&self, together: &[&ScannedZone], replayed: &[ReplayedZone]) -> Result<()> {
         let lanes: Vec<usize> = (0..self.threads.max(1)).collect();
         let done = in_parallel(&lanes, self.threads, |lane| {
-            for (Scanned { candidate, .. }, replayed) in together.iter().zip(replayed) {
+            for (ScannedZone { candidate, .. }, replayed) in together.iter().zip(replayed) {
                 let Some(memtable) = self.memtables.get(&candidate.owner()) else { continue };
                 let records = replayed.lanes.get(*lane).map_or(&[][..], |lane| lane);
                 records.chunks(scan_zone::BATCH).try_for_each(|few| self.insert(memtable, few))?;
@@ -242,7 +246,7 @@ fn lane_of(hash: u64, lanes: usize) -> usize {
 }
 
 /// Cuts zones into those that are replayed together: so many that each thread has enough.
-fn stretches(scanned: &[Scanned<'_>], threads: usize) -> impl Iterator<Item = Range<usize>> {
+fn stretches(scanned: &[&ScannedZone], threads: usize) -> impl Iterator<Item = Range<usize>> {
     let most = STRETCH * threads.max(1) as u64;
     let mut begin = 0;
     std::iter::from_fn(move || {

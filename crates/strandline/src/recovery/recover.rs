@@ -1,7 +1,7 @@
 //! The way back: from what persistent memory holds to an open store.
 //!
 //! - **O1** superblock, **O2** manifest: done by [`pool::Pool::open`] and [`ManifestState::replay`]
-//! - **O3** scan the zones of live memtables in parallel, decide the cut, make what is accepted durable
+//! - **O3** scan the zones of live memtables in parallel, decide the cut, find what large commits left, make what is accepted durable
 //! - **O4** rebuild the indexes in parallel
 //! - **O5** sweep what nothing reaches
 //! - **O6** one edit: new epoch, the cut, the sealed length of every live zone
@@ -29,7 +29,8 @@ use crate::manifest::{KeyspaceDesc, Manifest, ManifestState, StoredOptions, file
 use crate::memtable::Memtable;
 use crate::record::store::Media;
 use crate::record::zone::{PendingFree, Zone};
-use crate::recovery::candidates::{CandidateZone, candidates, scan_all};
+use crate::recovery::adopt::{ScannedZone, adopt};
+use crate::recovery::candidates::{candidates, scan_all};
 use crate::recovery::decide::{RecoveryPlan, decide};
 use crate::recovery::detect_loss::{LossSigns, signs_of_loss};
 use crate::recovery::held_for_streams::{self, StreamSearch};
@@ -160,6 +161,8 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     let scan = scanning.elapsed();
     advance.end()?;
     let mut plan = decide(media, state.floor, &candidates, &scans);
+    let zones_scanned = candidates.len() as u64;
+    let scanned = adopt(media, candidates, scans, &mut plan);
     note_lost_zones(media, &state, &mut plan);
     broken.iter().for_each(|(desc, error)| note_lost_run(desc, error, &mut plan));
     note_signs_of_loss(media, &state, lost, &mut plan);
@@ -168,7 +171,7 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
         refuse_missing_values(&state, tables.as_deref())?;
     }
     let mut report = Report {
-        zones_scanned: candidates.len() as u64,
+        zones_scanned,
         bytes_scanned,
         scan,
         survivors_dropped: plan.survivors,
@@ -181,7 +184,7 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
     }
 
     // O4: what counts becomes durable and goes back into memtables. Until O6 nothing relies on it.
-    let found = FoundSources { memtables: empty_memtables(&candidates, &runs), runs, trees };
+    let found = FoundSources { memtables: empty_memtables(&scanned, &runs), runs, trees };
     let salvage = if report.damage.is_empty() { Salvage::Nothing } else { Salvage::WholeRecords };
     let rebuild = Rebuild {
         media,
@@ -193,8 +196,9 @@ pub(crate) fn recover(input: RecoveryInput<'_>) -> Result<Recovered> {
         threads,
     };
     let rebuilding = Instant::now();
-    let advance = Advance::new(hooks.recovery_progress(), RecoveryStep::Rebuild, bytes_scanned);
-    let rebuilt = rebuild.all(&candidates, &scans, &mut zones, &advance)?;
+    let bytes = scanned.iter().map(|zone| zone.candidate.limit).sum();
+    let advance = Advance::new(hooks.recovery_progress(), RecoveryStep::Rebuild, bytes);
+    let rebuilt = rebuild.all(&scanned, &mut zones, &advance)?;
     advance.end()?;
     (report.records, report.rebuild) = (rebuilt.records, rebuilding.elapsed());
     report.versions_passed = found.memtables.values().map(|memtable| memtable.index.passed()).sum();
@@ -247,10 +251,11 @@ fn note_signs_of_loss(
 /// A memtable for each subrange that a candidate was granted for. Of two subranges that a key was in, the later one has the
 /// greater identifier, and the newer versions.
 fn empty_memtables(
-    candidates: &[CandidateZone],
+    scanned: &[ScannedZone],
     runs: &BTreeMap<u32, Vec<Arc<Run>>>,
 ) -> BTreeMap<SubrangeName, Arc<Memtable>> {
-    let owners: BTreeSet<SubrangeName> = candidates.iter().map(CandidateZone::owner).collect();
+    let owners: BTreeSet<SubrangeName> =
+        scanned.iter().map(|zone| zone.candidate.owner()).collect();
     let memtable = |owner| (owner, Arc::new(Memtable::new(order(runs, owner))));
     owners.into_iter().map(memtable).collect()
 }

@@ -29,6 +29,31 @@ pub(crate) struct ZoneScan {
     pub gaps: Vec<Gap>,
     /// Last number of the newest valid segment.
     pub newest: Option<Seq>,
+    /// Number of the first commit in it.
+    pub first: Option<Seq>,
+    /// Of a staged zone, what its front holds without a gap.
+    pub front: StagedFront,
+    /// The adopt records in it.
+    pub adopts: Vec<AdoptAt>,
+}
+
+/// Records of a large commit, back to back from the start of a staged zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StagedFront {
+    pub records: u32,
+    pub len: u64,
+}
+
+/// An adopt record that checks out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdoptAt {
+    pub at: PmOffset,
+    pub end: PmOffset,
+    /// Number of its commit.
+    pub number: Seq,
+    /// The commit's last.
+    pub last_seq: Seq,
+    pub void: bool,
 }
 
 /// A segment of a commit of several records.
@@ -140,12 +165,103 @@ pub(crate) fn scan(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan
             }
         }
         scan.newest = Some(first.commit_end());
+        scan.first.get_or_insert(found.number);
         at = found.end;
     }
     if let Some(from) = gap {
         scan.gaps.push(Gap { at: from, len: end - from, before: None });
     }
     scan
+}
+
+/// Whether a staged zone may hold such a record: a follower, or the one that makes its commit count.
+fn is_staged(head: &RecordHead) -> bool {
+    match head.role {
+        Role::Follower => !head.void && !matches!(head.kind, Kind::Adopt | Kind::Blank),
+        // One that was given up before it was written is blank.
+        Role::First(segment) => {
+            segment.records == 1
+                && (head.kind == Kind::Adopt || head.kind == Kind::Blank && head.void)
+        }
+        Role::Solo | Role::Moved => false,
+    }
+}
+
+/// Scans what counts of a staged zone. Numbers of its followers count from 0.
+pub(crate) fn scan_staged(media: &Media, zone: Range<PmOffset>, floor: Seq) -> ZoneScan {
+    let Range { start, end } = zone;
+    let mut scan = ZoneScan::default();
+    let mut at = start;
+    let mut gap: Option<PmOffset> = None;
+    while at < end {
+        let Some(head) = checked(media, at, end).filter(is_staged) else {
+            gap.get_or_insert(at);
+            at += LINE as u64;
+            continue;
+        };
+        let next = at + head.len() as u64;
+        let before = match head.role {
+            Role::First(_) => Some(head.number()),
+            _ => None,
+        };
+        if let Some(from) = gap.take() {
+            scan.gaps.push(Gap { at: from, len: at - from, before });
+        }
+        if let Role::First(segment) = head.role {
+            let number = head.number();
+            let last_seq = number + u64::from(segment.commit_records) - 1;
+            if number > floor {
+                scan.parts.push(CommitPart {
+                    number,
+                    commit_records: segment.commit_records,
+                    segments: segment.segments,
+                    index: segment.index,
+                    void: if head.void { Void::All } else { Void::None },
+                });
+            }
+            scan.published = scan.published.max(head.published);
+            scan.newest = Some(last_seq);
+            scan.first.get_or_insert(number);
+            scan.adopts.push(AdoptAt { at, end: next, number, last_seq, void: head.void });
+        } else if scan.front.len == at - start {
+            scan.front = StagedFront { records: scan.front.records + 1, len: next - start };
+        }
+        at = next;
+    }
+    if let Some(from) = gap {
+        scan.gaps.push(Gap { at: from, len: end - from, before: None });
+    }
+    scan
+}
+
+/// Calls `each` for the records of a staged zone up to `end`, which are those of commit `number`. Of what `scan` found damaged,
+/// what `salvage` says counts too.
+pub(crate) fn replay_staged(
+    media: &Media,
+    Range { start, end }: Range<PmOffset>,
+    scan: &ZoneScan,
+    number: Seq,
+    salvage: Salvage,
+    mut each: impl FnMut(FoundRecord) -> Result<()>,
+) -> Result<()> {
+    let mut at = start;
+    let mut gaps = scan.gaps.iter().peekable();
+    while at < end {
+        if let Some(gap) = gaps.next_if(|gap| gap.at == at) {
+            if salvage == Salvage::Nothing {
+                return Err(media.damaged(at));
+            }
+            // Each record is found by itself, so a gap has none.
+            at += gap.len;
+            continue;
+        }
+        let head = known(media, at, end).ok_or_else(|| media.damaged(at))?;
+        if head.role == Role::Follower {
+            each(FoundRecord::new(at, &head, number))?;
+        }
+        at += head.len() as u64;
+    }
+    Ok(())
 }
 
 /// What counts of a stretch that a scan found damaged.

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use base::{LINE, PmOffset, Seq};
 use pmem::Region;
-use pool::Pool;
+use pool::{Pool, ZoneHeader, ZoneKind};
 use sst::RangeDelete;
 
+use crate::record::adopt;
 use crate::record::format::{Kind, RecordHead};
 use crate::record::store::{Leaf, Media, hash};
 use crate::recovery::open_runs::granted;
@@ -43,23 +44,24 @@ impl OrphanZones {
         let media = Media::new(pool, Arc::clone(region), None);
         let mut records: BTreeMap<u32, Records> = BTreeMap::new();
         let geometry = *media.pool.geometry();
-        for no in 0..geometry.zones() {
-            let (start, len) = (geometry.zone_at(no), geometry.zone_len());
-            if (start + len).get() > region.len() {
-                break;
-            }
-            let Some(header) = granted(&media, no) else { continue };
-            let _first = media.set_zone(no, header.incarnation(), header.base_seq);
+        let zone_end = |no| geometry.zone_at(no) + geometry.zone_len();
+        let inside = (0..geometry.zones()).take_while(|no| zone_end(*no).get() <= region.len());
+        let headers: Vec<(u32, ZoneHeader)> =
+            inside.filter_map(|no| granted(&media, no).map(|header| (no, header))).collect();
+        let bases = staged_bases(&media, &headers);
+        for (no, header) in headers {
+            let base_seq = match header.kind {
+                // Of what no record names it is not known whether it was ever acknowledged.
+                ZoneKind::Staged => match bases.get(&(no, header.incarnation())) {
+                    Some(base_seq) => *base_seq,
+                    None if header.base_seq == Seq::ZERO => continue,
+                    None => header.base_seq,
+                },
+                ZoneKind::Memtable | ZoneKind::Clean | ZoneKind::Cache => header.base_seq,
+            };
+            let _known = media.set_zone(no, header.incarnation(), base_seq);
             let records = records.entry(header.keyspace).or_default();
-            let mut at = start;
-            while at < start + len {
-                let Some((head, bytes)) = media.verified(at) else {
-                    at += LINE as u64;
-                    continue;
-                };
-                records.add(at, &head, bytes);
-                at += head.len() as u64;
-            }
+            each_record(&media, no, |at, head, bytes| records.add(at, head, bytes));
         }
         OrphanZones { media: Arc::new(media), records }
     }
@@ -84,12 +86,42 @@ impl OrphanZones {
     }
 }
 
+/// Calls `each` for every record of zone `no` that checks out.
+fn each_record(media: &Media, no: u32, mut each: impl FnMut(PmOffset, &RecordHead, &[u8])) {
+    let mut at = media.pool.geometry().zone_at(no);
+    let end = at + media.pool.geometry().zone_len();
+    while at < end {
+        let Some((head, bytes)) = media.verified(at) else {
+            at += LINE as u64;
+            continue;
+        };
+        each(at, &head, bytes);
+        at += head.len() as u64;
+    }
+}
+
+/// What the records of staged zones count from, by zone and incarnation, as far as adopt records say it.
+fn staged_bases(media: &Media, headers: &[(u32, ZoneHeader)]) -> BTreeMap<(u32, u64), Seq> {
+    let mut bases = BTreeMap::new();
+    for (no, header) in headers.iter().filter(|(_, header)| header.kind == ZoneKind::Staged) {
+        let _first = media.set_zone(*no, header.incarnation(), header.base_seq);
+        each_record(media, *no, |_, head, bytes| {
+            if head.kind == Kind::Adopt && !head.void {
+                let parts = adopt::decode(&bytes[head.key_at..][..head.value_len]);
+                let named = parts.into_iter().flatten().map(|part| (part.zone, part.incarnation));
+                bases.extend(named.map(|zone| (zone, head.number())));
+            }
+        });
+    }
+    bases
+}
+
 impl Records {
     fn add(&mut self, at: PmOffset, head: &RecordHead, bytes: &[u8]) {
         let key = head.key(bytes);
         match head.kind {
             _ if head.void => {}
-            Kind::Blank => {}
+            Kind::Blank | Kind::Adopt => {}
             Kind::RangeDelete => {
                 let end = &bytes[head.key_at + head.key_len..][..head.value_len];
                 let (begin, end) = (key.to_vec(), end.to_vec());

@@ -93,7 +93,9 @@ pub(crate) fn record(media: &Media, leaf: Leaf) -> Result<Option<SalvagedEntry>>
     let (kind, value) = match entry.kind {
         Kind::Put | Kind::PutExtent => (EntryKind::Value, media.value(&entry)?.to_vec()),
         Kind::Merge => (EntryKind::Merge, media.value(&entry)?.to_vec()),
-        Kind::Delete | Kind::Blank | Kind::RangeDelete => (EntryKind::Delete, Vec::new()),
+        Kind::Delete | Kind::Blank | Kind::RangeDelete | Kind::Adopt => {
+            (EntryKind::Delete, Vec::new())
+        }
     };
     Ok(Some(SalvagedEntry { key: media.key(&entry).to_vec(), seq: entry.seq, kind, value }))
 }

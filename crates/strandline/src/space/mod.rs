@@ -46,6 +46,8 @@ pub(crate) struct Space {
     indexes: Mutex<IndexNeeds>,
     /// Bytes that change streams may keep.
     streams_share: AtomicU64,
+    /// Bytes that the runs of a large commit on its way may take.
+    pub staged_runs: AtomicU64,
     regrants: AtomicU64,
 }
 
@@ -67,6 +69,7 @@ impl Space {
             holders: Holders::default(),
             indexes: Mutex::default(),
             streams_share: AtomicU64::new(0),
+            staged_runs: AtomicU64::new(0),
             regrants: AtomicU64::new(0),
         }
     }
@@ -127,6 +130,13 @@ impl Space {
         }
     }
 
+    /// The same if there were nothing but a memtable whose run may take `run_bytes`.
+    pub(crate) fn figures_of_run(&self, run_bytes: u64) -> SpaceFigures {
+        let indexes =
+            IndexNeeds { flushes: run_bytes, longest_flush: run_bytes, longest_merge: run_bytes };
+        SpaceFigures { indexes, ..self.figures(0) }
+    }
+
     /// Computes the space that index tables may need, with so many readers. It is called before each grant, so a memtable
     /// never outgrows the reserve for its table by more than one zone's records.
     pub(crate) fn measure_indexes(&self, readers: u64) {
@@ -166,6 +176,9 @@ impl Space {
             }
             longest_merge = longest_merge.max(run_bytes_max(entries, fences, grain));
         }
+        let staged = self.staged_runs.load(Relaxed);
+        keep(staged);
+        longest_merge += staged;
         // Each empty subrange may get writes at any moment.
         let fresh = run_bytes_max(coming / LINE as u64, separator_bytes(coming), grain);
         needs.flushes += fresh * self.holders.subranges().saturating_sub(holders.len() as u64);
@@ -195,6 +208,44 @@ impl Space {
         self.regrants.fetch_add(u64::from(held_records), Relaxed);
         let range = start..start + geometry.zone_len();
         Some(Zone::new(kind, no, header.incarnation(), range, base_seq, &self.pending_free))
+    }
+
+    /// Grants a staged zone for each of `whose`, all or none, so that `reserved` zones stay free.
+    pub(crate) fn grant_staged(
+        &self,
+        whose: &[SubrangeName],
+        base_seq: Seq,
+        reserved: u32,
+    ) -> Option<Vec<Arc<Zone>>> {
+        let pool = &self.media.pool;
+        let _moving = self.pending_free.moving.raised();
+        let taken: Vec<u32> = whose.iter().map_while(|_| pool.take_zone()).collect();
+        // Others may have taken some since the caller looked.
+        if taken.len() < whose.len() || pool.space().free_zones < reserved {
+            taken.into_iter().for_each(|no| pool.release_zone(no));
+            return None;
+        }
+        let header = |(no, whose): (&u32, &SubrangeName)| {
+            let GrantName { epoch, grant } = self.grants.next(*no);
+            let SubrangeName { keyspace, subrange } = *whose;
+            let (kind, base_seq) = (ZoneKind::Staged, Seq::ZERO);
+            (*no, ZoneHeader { kind, epoch, grant, keyspace, subrange, base_seq })
+        };
+        let headers: Vec<(u32, ZoneHeader)> = taken.iter().zip(whose).map(header).collect();
+        let _durable = pool.grant_all(&headers);
+        let zone = |(no, header): (u32, ZoneHeader)| {
+            let (start, incarnation) = (pool.geometry().zone_at(no), header.incarnation());
+            let held_records = self.media.set_zone(no, incarnation, header.base_seq);
+            self.regrants.fetch_add(u64::from(held_records), Relaxed);
+            let range = start..start + pool.geometry().zone_len();
+            Zone::new(header.kind, no, incarnation, range, base_seq, &self.pending_free)
+        };
+        Some(headers.into_iter().map(zone).collect())
+    }
+
+    /// Bytes that the run may take which a memtable with so many `records` of `bytes` in all becomes.
+    pub(crate) fn run_bytes_max(&self, records: u64, bytes: u64) -> u64 {
+        run_bytes_max(records, separator_bytes(bytes), self.media.pool.geometry().grain_len())
     }
 
     /// Frees dead zones and extents: clears the zones' words, then gives their space to others (I-ZONE-2).

@@ -16,8 +16,9 @@ use crate::manifest::streams::{EventDesc, EventKind, StreamEdit};
 use crate::record::format::Kind;
 use crate::tree::bounds;
 use crate::tree::desc::TableDesc;
-use crate::write::commit::Commit;
+use crate::write::commit::{Commit, NotAdmitted};
 use crate::write::condition::Unconditional;
+use crate::write::numbering::Numbering;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 
@@ -103,7 +104,7 @@ impl Engine {
                 self.room_for_event(event);
                 // It changes no key, so none that is locked is in its way.
                 let way = WriteWay { permit: Permit::Given, ..WriteWay::default() };
-                Commit::admit(self, Ops::Borrowed(nothing), way)
+                Commit::admit(self, Ops::Borrowed(nothing), way).map_err(NotAdmitted::into_error)
             };
             let commit = nothing.as_mut().map(|nothing| admit(&mut nothing[..])).transpose()?;
             let mut commit = EventCommit { engine: self, commit, lack: None, submitted: None };

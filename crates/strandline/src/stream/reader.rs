@@ -204,7 +204,7 @@ impl StreamReader {
             Kind::Delete => Changed::Delete { key },
             Kind::RangeDelete => Changed::DeleteRange { begin: key, end: stored.to_vec() },
             Kind::Merge => Changed::Merge { key, operand: stored.to_vec() },
-            Kind::Blank => return Ok(None),
+            Kind::Blank | Kind::Adopt => return Ok(None),
         };
         Ok(Some(StreamedChange { seq: head.seq, keyspace: space.name, what }))
     }

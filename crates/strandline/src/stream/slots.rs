@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::manifest::edit::VersionEdit;
 use crate::manifest::streams::{SlotDesc, StreamEdit, slot_edit};
 use crate::stream::kept::Slot;
+use crate::write::way::WriteWay;
 
 /// Streams of a store at most.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -76,6 +77,8 @@ impl Engine {
     pub(crate) fn create_stream(&self, name: &str, options: &StreamOptions) -> Result<Arc<Slot>> {
         self.check_writable(CREATE)?;
         let max_bytes = self.stream_bytes(name, options)?;
+        // A stream knows nothing of staged zones: no large commit is on its way when one begins.
+        let _turn = self.await_large_turn(&WriteWay::default())?;
         let _changing = self.streams.change();
         let there = self.streams.slots();
         if there.iter().any(|slot| slot.name == name) {

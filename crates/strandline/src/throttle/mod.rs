@@ -325,6 +325,20 @@ impl Throttle {
         waited > 0
     }
 
+    /// As [`Throttle::slow`] for a part of `bytes` of a large commit: it waits for its own time, and puts no other commit off.
+    pub(crate) fn slow_alone(&self, bytes: u64) -> bool {
+        let Some(cost) = self.cost(bytes) else { return false };
+        let mut left = cost.min(WAIT_MAX_NS);
+        let waits = left >= STEP_MIN_NS;
+        while left >= STEP_MIN_NS && self.debt() > FREE_DEBT {
+            let step = left.min(STEP_MAX_NS);
+            std::thread::sleep(Duration::from_nanos(step));
+            left -= step;
+            self.slept_ns.fetch_add(step, Relaxed);
+        }
+        waits
+    }
+
     /// As [`Throttle::slow`] for a commit that does not wait: `false` if it would have to, and it takes no place then.
     pub(crate) fn passes(&self, bytes: u64) -> bool {
         let late = self.due_ns.load(Relaxed) >= self.now() + STEP_MIN_NS;
@@ -337,17 +351,22 @@ impl Throttle {
 
     /// When a commit of `bytes` is due, if it must keep a pace. Commits queue up in time, whichever thread makes them.
     fn place(&self, bytes: u64) -> Option<u64> {
+        let cost = self.cost(bytes)?;
+        let now = self.now();
+        // No commit waits longer, and what was owed at a slow pace is forgotten when the pace rises.
+        let latest = now + WAIT_MAX_NS;
+        let queue = |due: u64| Some((due.max(now) + cost).min(latest));
+        self.due_ns.fetch_update(Relaxed, Relaxed, queue).ok().map(|due| due.max(now))
+    }
+
+    /// Nanoseconds that `bytes` are worth, if a pace must be kept.
+    fn cost(&self, bytes: u64) -> Option<u64> {
         let debt = self.debt();
         if debt <= FREE_DEBT {
             return None;
         }
         let share = f64::from(debt - FREE_DEBT) / f64::from(HELP_DEBT - FREE_DEBT);
-        let cost = bytes as f64 * 1e9 / self.pace.load(Relaxed) as f64 * share.min(1.0);
-        let now = self.now();
-        // No commit waits longer, and what was owed at a slow pace is forgotten when the pace rises.
-        let latest = now + WAIT_MAX_NS;
-        let queue = |due: u64| Some((due.max(now) + cost as u64).min(latest));
-        self.due_ns.fetch_update(Relaxed, Relaxed, queue).ok().map(|due| due.max(now))
+        Some((bytes as f64 * 1e9 / self.pace.load(Relaxed) as f64 * share.min(1.0)) as u64)
     }
 
     fn now(&self) -> u64 {

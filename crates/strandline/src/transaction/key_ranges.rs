@@ -1,6 +1,6 @@
 //! Ranges of keys that a transaction has read, kept few.
 
-use crate::span::Span;
+use crate::span::{Span, disjoint};
 
 /// How many ranges a keyspace has at most. Of more there stays the one that encloses them all: then writes between them are conflicts
 /// too.
@@ -39,22 +39,7 @@ impl KeyRanges {
 
     /// The same keys in ranges that are in key order and do not touch.
     pub(crate) fn disjoint(&self) -> Vec<Span> {
-        let mut sorted = self.ranges.clone();
-        sorted.sort_by(|a, b| a.lower.cmp(&b.lower));
-        let mut joined: Vec<Span> = Vec::with_capacity(sorted.len());
-        for range in sorted {
-            match joined.last_mut() {
-                Some(Span { upper: None, .. }) => break,
-                Some(Span { upper: Some(upper), .. }) if range.lower <= *upper => {
-                    match range.upper {
-                        Some(end) => *upper = std::mem::take(upper).max(end),
-                        None => joined.last_mut().into_iter().for_each(|last| last.upper = None),
-                    }
-                }
-                _ => joined.push(range),
-            }
-        }
-        joined
+        disjoint(self.ranges.clone())
     }
 }
 

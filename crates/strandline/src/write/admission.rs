@@ -151,26 +151,12 @@ impl Engine {
             return;
         }
         let view = subrange.view.load_full();
-        let old = view.active();
-        let fresh = Arc::new(subrange.new_memtable());
-        let mut memtables = vec![Arc::clone(&fresh)];
+        let mut memtables = vec![Arc::new(subrange.new_memtable())];
         memtables.extend(view.memtables.iter().cloned());
-        let next = View { number: view.number + 1, memtables, ..(*view).clone() };
-        let next = Arc::new(next);
+        let next = Arc::new(View { number: view.number + 1, memtables, ..(*view).clone() });
         let geometry = self.media.pool.geometry();
         let pass = self.sequence.sequencer.enter_to_switch();
-        // Commits that find the new number put their records into the new memtable, so a reader that
-        // sees such a commit sees a number that its old View does not have (R1).
-        if let Some(start) = subrange.write_head.spare(&pass)
-            && let Some(zone) = geometry.zone_of(start).and_then(|no| old.pop_zone(no))
-        {
-            fresh.push_zone(zone);
-        }
-        let (bytes, last_seq) = subrange.write_head.switch_memtable(&pass, next.number);
-        old.bytes.store(bytes, Relaxed);
-        old.last_seq.store(last_seq, Relaxed);
-        subrange.note_switched(bytes);
-        subrange.view.store(next);
+        subrange.switch_to(&pass, geometry, &view, &next);
         drop(pass);
     }
 
@@ -265,7 +251,7 @@ impl Engine {
     /// Calls `attempt` until it yields, reclaiming space in between. Space is refused only when full rounds
     /// of reclaiming gain nothing and no writer gets any: then live bytes do not fit. The caller pins no View,
     /// which would hold on to what is to be reclaimed. A commit that may not be slowed has one attempt.
-    fn await_space<T>(
+    pub(super) fn await_space<T>(
         &self,
         len: u64,
         slowdown: Slowdown,
@@ -408,6 +394,14 @@ impl Engine {
         self.background.throttle.memtable_bytes.store(debt.memtable_bytes, Relaxed);
     }
 
+    /// Whether the indexes of a large commit, for which that is reserved, may take so much DRAM.
+    pub(super) fn has_dram_for(&self, dram: u64) -> bool {
+        let state = self.state_of_work();
+        // What is reserved for them is among it.
+        let others = (state.dram_memtables + state.dram_runs).saturating_sub(dram);
+        others == 0 || others + dram <= state.dram_budget
+    }
+
     /// Gathers what the debt depends on.
     fn state_of_work(&self) -> BackgroundState {
         let geometry = self.media.pool.geometry();
@@ -426,7 +420,7 @@ impl Engine {
             memtable_entries: 0,
             run_entries: 0,
             dram_budget: self.index_budget(),
-            dram_memtables: 0,
+            dram_memtables: self.large.dram(),
             dram_waiting: 0,
             dram_worth_a_flush: 0,
             dram_longest: 0,

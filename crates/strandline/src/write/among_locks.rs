@@ -17,8 +17,8 @@ use crate::locks::space::What;
 use crate::locks::table::{LockTable, OwnerId, OwnerKind};
 use crate::record::format::Kind;
 use crate::span::Span;
-use crate::write::commit::Commit;
 use crate::write::condition::Condition;
+use crate::write::numbering::Numbering;
 use crate::write::op::Op;
 use crate::write::slowdown::Slowdown;
 
@@ -65,67 +65,52 @@ impl Drop for LockingWrite<'_> {
     }
 }
 
-impl Commit<'_, '_> {
-    /// W2, once nothing that the commit writes is locked by others than `writer`.
-    ///
-    /// # Errors
-    /// `TimedOut` if something stays locked; `Busy` if the commit is not to wait; `Deadlock` if a transaction of this thread
-    /// has the lock.
-    #[cold]
-    pub(crate) fn reserve_among_locks(
-        &mut self,
-        condition: &mut impl Condition,
-        writer: &mut LockingWrite<'_>,
-    ) -> Result<Result<(), Lack>> {
-        let engine = self.engine;
-        loop {
-            let mut table = engine.locks.open();
-            let owner = writer.owner(&mut table);
-            let Some(in_way) = self.in_way(&mut table, owner, condition) else {
-                self.set_permit(Permit::Given);
-                let reserved = self.reserve_again(condition);
-                self.set_permit(Permit::ToBeAsked);
-                return Ok(reserved);
-            };
-            drop(table);
-            if self.way.slowdown == Slowdown::Refused {
-                return Err(busy(&in_way));
-            }
-            // The owner of the lock may want to commit where others are kept out, or need what Views hold.
-            condition.give_way();
-            self.leave_views();
-            let InWay { space, what } = in_way;
-            let patience = writer.patience();
-            match engine.lock(owner, &space, &what, LockMode::Exclusive, patience) {
-                Ok(_) => {}
-                // It was in a cycle, and has let go: it begins again.
-                Err(error) if error.deadlock().is_some() => writer.let_go(),
-                Err(error) => return Err(error),
-            }
-            self.return_to_views();
+/// W2, once nothing that the commit writes is locked by others than `writer`.
+///
+/// # Errors
+/// `TimedOut` if something stays locked; `Busy` if the commit is not to wait; `Deadlock` if a transaction of this thread
+/// has the lock.
+#[cold]
+pub(crate) fn reserve_among_locks<'e, N: Numbering<'e> + ?Sized>(
+    commit: &mut N,
+    condition: &mut impl Condition,
+    writer: &mut LockingWrite<'_>,
+) -> Result<Result<(), Lack>> {
+    let engine = commit.engine();
+    commit.begin_among_locks();
+    loop {
+        let ready = commit.make_ready()?;
+        let mut table = engine.locks.open();
+        let owner = writer.owner(&mut table);
+        let in_way = commit.in_way(&mut table, owner);
+        let Some(in_way) = in_way.or_else(|| condition.in_way(&mut table, owner)) else {
+            commit.set_permit(Permit::Given);
+            let reserved = commit.reserve_ready(ready, condition);
+            commit.set_permit(Permit::ToBeAsked);
+            return Ok(reserved);
+        };
+        drop(table);
+        drop(ready);
+        if commit.slowdown() == Slowdown::Refused {
+            return Err(busy(&in_way));
         }
-    }
-
-    /// The first thing that is locked. Write heads in whose subranges nothing is locked any more let writers pass again.
-    fn in_way(
-        &self,
-        table: &mut LockTable,
-        writer: OwnerId,
-        condition: &impl Condition,
-    ) -> Option<InWay> {
-        for ops in self.groups_among_locks() {
-            let ops = &self.ops[ops];
-            self.engine.let_writers_in(table, ops[0].space, ops[0].stored_key());
-            let in_way = ops.iter().find_map(|op| in_way_of(op, table, writer));
-            if in_way.is_some() {
-                return in_way;
-            }
+        // The owner of the lock may want to commit where others are kept out, or need what Views hold.
+        condition.give_way();
+        commit.leave_views();
+        let InWay { space, what } = in_way;
+        let patience = writer.patience();
+        match engine.lock(owner, &space, &what, LockMode::Exclusive, patience) {
+            Ok(_) => {}
+            // It was in a cycle, and has let go: it begins again.
+            Err(error) if error.deadlock().is_some() => writer.let_go(),
+            Err(error) => return Err(error),
         }
-        condition.in_way(table, writer)
+        commit.return_to_views();
     }
 }
 
-fn in_way_of(op: &Op<'_>, table: &mut LockTable, writer: OwnerId) -> Option<InWay> {
+/// Whether others than `writer` have locked what `op` writes.
+pub(crate) fn in_way_of(op: &Op<'_>, table: &mut LockTable, writer: OwnerId) -> Option<InWay> {
     let space = op.space;
     if op.kind == Kind::RangeDelete {
         let (lower, upper) = (op.stored_key().to_vec(), Some(op.stored_value().to_vec()));

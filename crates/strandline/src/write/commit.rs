@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::Guard;
+#[cfg(feature = "planted")]
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use pmem::{InFlight, Site, Submitted};
@@ -25,16 +26,43 @@ use sst::RangeDelete;
 use crate::engine::{Claim, Engine};
 use crate::keyspace::view::View;
 use crate::keyspace::write_head::{Lack, Lengths, Permit, SegmentRoom};
-use crate::keyspace::{KeyspaceState, Routes};
+use crate::locks::table::{LockTable, OwnerId};
 use crate::record::format::{self, Kind, Role, Segment, SeqForm, ZoneBinding};
 use crate::record::store::Leaf;
 use crate::ring::Ticket;
 use crate::write::acknowledge::Published;
 use crate::write::admission::Owed;
+use crate::write::among_locks::{InWay, in_way_of};
 use crate::write::condition::Condition;
+use crate::write::numbering::Numbering;
 use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
+use crate::write::route;
+use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
 use crate::write::way::WriteWay;
+
+/// Why [`Commit::admit`] gave no commit.
+pub(crate) enum NotAdmitted<'a> {
+    Failed(Error),
+    /// It is large: see [`crate::write::large`]. Long values are out already.
+    Large(Ops<'a>),
+}
+
+impl NotAdmitted<'_> {
+    /// Of one that cannot be large.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            NotAdmitted::Failed(error) => error,
+            NotAdmitted::Large(_) => Error::new(ErrorKind::Internal, "write", "a long record"),
+        }
+    }
+}
+
+impl From<Error> for NotAdmitted<'_> {
+    fn from(error: Error) -> Self {
+        NotAdmitted::Failed(error)
+    }
+}
 
 /// The part of a commit that goes to one subrange.
 struct Group {
@@ -57,7 +85,7 @@ enum Phase {
 const ZONE_WAITS_MAX: u32 = 100;
 
 /// How often a commit lets others go on, before it sleeps, where a transaction holds a write head.
-const HELD_YIELDS: u32 = 1000;
+pub(super) const HELD_YIELDS: u32 = 1000;
 
 /// A commit on its way. Tokens of `pmem` keep W3 to W5 in order.
 pub(crate) struct Commit<'e, 'a> {
@@ -85,14 +113,14 @@ impl<'e, 'a> Commit<'e, 'a> {
         engine: &'e Engine,
         mut ops: Ops<'a>,
         way: WriteWay,
-    ) -> Result<Commit<'e, 'a>> {
+    ) -> Result<Commit<'e, 'a>, NotAdmitted<'a>> {
         engine.check_writable("write")?;
         // Limits first. A value that would take too much of a zone goes to an extent, on its way before W2 names it.
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
             check_limits(op)?;
             if op.kind == Kind::Merge && op.value.len() as u64 > value_max {
-                return Err(operand_too_long(op, value_max));
+                return Err(operand_too_long(op, value_max).into());
             }
             op.place = place as u32;
             if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
@@ -117,14 +145,10 @@ impl<'e, 'a> Commit<'e, 'a> {
         commit.group();
         let bytes: u64 = commit.groups.iter().map(|group| group.lengths.wide).sum();
         if bytes > engine.commit_bytes_max() {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "write",
-                format!(
-                    "a batch of {bytes} bytes; at most {} fit one commit: split it",
-                    engine.commit_bytes_max()
-                ),
-            ));
+            return Err(NotAdmitted::Large(std::mem::replace(
+                &mut commit.ops,
+                Ops::Owned(Vec::new()),
+            )));
         }
         // All waiting is over before ranges are announced: scans of others walk them until W5.
         commit.prepare(bytes)?;
@@ -149,60 +173,11 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 
     fn group_several(&mut self) {
-        let mut spaces: SmallVec<[(u32, Guard<Arc<Routes>>); 1]> = SmallVec::new();
-        for op in self.ops.iter() {
-            if !spaces.iter().any(|(id, _)| *id == op.space.id) {
-                spaces.push((op.space.id, op.space.routes.load()));
-            }
-        }
-        let at =
-            |space: &KeyspaceState| spaces.iter().position(|(id, _)| *id == space.id).unwrap_or(0);
-        if self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
-            self.part(|space| &**spaces[at(space)].1);
-        }
-        for op in self.ops.iter_mut() {
-            op.position = spaces[at(op.space)].1.position(op.stored_key()) as u32;
-        }
-        // Numbers ascend within a segment, whatever the order was that an earlier routing left.
-        let order = |op: &Op<'_>| (op.space.id, op.position, op.place);
-        if !self.ops.is_sorted_by_key(order) {
-            self.ops.sort_by_key(order);
-        }
-        let mut start = 0;
-        while start < self.ops.len() {
-            let first = &self.ops[start];
-            let same =
-                |op: &&Op<'_>| (op.space.id, op.position) == (first.space.id, first.position);
-            let len = self.ops[start..].iter().take_while(same).count();
-            let routes = &spaces[at(first.space)].1;
-            let view = routes.subranges[first.position as usize].view.load();
-            let ops = start..start + len;
-            self.groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
-            start += len;
-        }
-    }
-
-    /// Cuts range deletions at the bounds of subranges: each part is a change of its own.
-    fn part<'r>(&mut self, routes: impl Fn(&KeyspaceState) -> &'r Routes) {
-        if planted::is(Bug::RangeDeleteUncut) {
-            return;
-        }
-        let crosses = |op: &Op<'_>| {
-            let upper = routes(op.space).of(op.stored_key()).span.before();
-            op.kind == Kind::RangeDelete && upper.is_some_and(|upper| op.stored_value() > upper)
-        };
-        if !self.ops.iter().any(crosses) {
-            return;
-        }
-        let mut ops = self.ops.to_vec();
-        ops.sort_by_key(|op| op.place);
-        let parted = ops.into_iter().flat_map(|op| match op.kind {
-            Kind::RangeDelete => op.parts(routes(op.space)),
-            _ => vec![op],
+        let Commit { ops, groups, .. } = self;
+        route::groups(ops, |ops, subrange| {
+            let view = subrange.view.load();
+            groups.push(Group { view, ops, lengths: Lengths::default(), room: None });
         });
-        let mut parted: Vec<Op<'a>> = parted.collect();
-        (0..).zip(&mut parted).for_each(|(place, op)| op.place = place);
-        self.ops = Ops::Owned(parted);
     }
 
     /// The shape of each record, and what the records of each group take.
@@ -274,56 +249,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     #[inline]
     fn claim(&self) -> Claim {
-        let deletes = |op: &Op<'_>| matches!(op.kind, Kind::Delete | Kind::RangeDelete);
-        if self.ops.iter().all(deletes) { Claim::Delete } else { Claim::Put }
-    }
-
-    /// Removes what W2 lacked, waiting if it must. Part of W1: nothing is reserved yet.
-    #[cold]
-    pub(crate) fn mend(&mut self, lack: Lack) -> Result<()> {
-        match lack {
-            Lack::Slot => {
-                self.engine.check_writable("write")?;
-                std::thread::yield_now();
-            }
-            // It is soon done, unless it waits for the device that has the log.
-            Lack::Held if self.held_waits >= HELD_YIELDS => self.engine.pause("write")?,
-            Lack::Held => {
-                self.held_waits += 1;
-                std::thread::yield_now();
-            }
-            // Not mended here, but where the number is taken.
-            Lack::Look | Lack::Locked => {}
-            Lack::View => {
-                self.engine.check_writable("write")?;
-                for group in &self.groups {
-                    let space = self.ops[group.ops.start].space;
-                    if space.dropped.load(Relaxed) {
-                        return Err(crate::keyspace::dropped(space));
-                    }
-                }
-                self.group();
-            }
-            Lack::Zone => {
-                let claim = self.claim();
-                self.zone_waits += 1;
-                if self.groups.len() > 1 && self.zone_waits > ZONE_WAITS_MAX {
-                    return Err(self.too_wide());
-                }
-                // No View is held meanwhile, which would hold on to what is to be reclaimed.
-                let wanted: SmallVec<[(usize, u64); 1]> = self
-                    .groups
-                    .drain(..)
-                    .map(|group| (group.ops.start, group.lengths.wide))
-                    .collect();
-                for (first, len) in wanted {
-                    let op = &self.ops[first];
-                    self.engine.await_zone(op, claim, len, self.way.slowdown)?;
-                }
-                self.group();
-            }
-        }
-        Ok(())
+        if self.ops.iter().all(Op::deletes) { Claim::Delete } else { Claim::Put }
     }
 
     /// Says that room in all subranges of the commit was not to be had at once.
@@ -335,37 +261,6 @@ impl<'e, 'a> Commit<'e, 'a> {
             self.engine.media.pool.geometry().zone_len()
         );
         Error::new(ErrorKind::NoSpace, "write", text)
-    }
-
-    /// The places of ops in whose subranges keys are locked, as far as the Views are still current: those of each together.
-    pub(crate) fn groups_among_locks(&self) -> impl Iterator<Item = Range<usize>> {
-        let locked = self.groups.iter().filter(|group| group.view.write_head.has_locks());
-        locked.map(|group| group.ops.clone())
-    }
-
-    /// It is about to wait: no View is held meanwhile, which would hold on to what others need, and no range is announced, which scans
-    /// would walk.
-    pub(crate) fn leave_views(&mut self) {
-        self.groups.clear();
-        self.vacating = None;
-    }
-
-    /// It goes on after a wait.
-    pub(crate) fn return_to_views(&mut self) {
-        self.group();
-        self.vacating = Vacating::announce(&self.ops);
-    }
-
-    /// Whether it may pass where keys are locked, from now on.
-    pub(crate) fn set_permit(&mut self, permit: Permit) {
-        self.way.permit = permit;
-        self.groups.iter_mut().for_each(|group| group.lengths.permit = permit);
-    }
-
-    /// W2 once more.
-    #[cold]
-    pub(crate) fn reserve_again(&mut self, condition: &mut impl Condition) -> Result<(), Lack> {
-        self.reserve(condition)
     }
 
     /// W2: the serial step. Takes everything or nothing, and only if `condition` holds. Its place is in the way of each write, where
@@ -576,6 +471,100 @@ impl<'e, 'a> Commit<'e, 'a> {
     }
 }
 
+impl<'e> Numbering<'e> for Commit<'e, '_> {
+    type Ready = ();
+
+    fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    fn slowdown(&self) -> Slowdown {
+        self.way.slowdown
+    }
+
+    fn set_permit(&mut self, permit: Permit) {
+        self.way.permit = permit;
+        self.groups.iter_mut().for_each(|group| group.lengths.permit = permit);
+    }
+
+    fn make_ready(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    #[cold]
+    fn reserve_ready(&mut self, (): (), condition: &mut impl Condition) -> Result<(), Lack> {
+        self.reserve(condition)
+    }
+
+    /// Part of W1: nothing is reserved yet.
+    #[cold]
+    fn mend(&mut self, lack: Lack) -> Result<()> {
+        match lack {
+            Lack::Slot => {
+                self.engine.check_writable("write")?;
+                std::thread::yield_now();
+            }
+            // It is soon done, unless it waits for the device that has the log.
+            Lack::Held if self.held_waits >= HELD_YIELDS => self.engine.pause("write")?,
+            Lack::Held => {
+                self.held_waits += 1;
+                std::thread::yield_now();
+            }
+            // Not mended here, but where the number is taken.
+            Lack::Look | Lack::Locked => {}
+            Lack::View => {
+                self.engine.check_writable("write")?;
+                for group in &self.groups {
+                    let space = self.ops[group.ops.start].space;
+                    if space.dropped.load(Relaxed) {
+                        return Err(crate::keyspace::dropped(space));
+                    }
+                }
+                self.group();
+            }
+            Lack::Zone => {
+                let claim = self.claim();
+                self.zone_waits += 1;
+                if self.groups.len() > 1 && self.zone_waits > ZONE_WAITS_MAX {
+                    return Err(self.too_wide());
+                }
+                // No View is held meanwhile, which would hold on to what is to be reclaimed.
+                let wanted: SmallVec<[(usize, u64); 1]> = self
+                    .groups
+                    .drain(..)
+                    .map(|group| (group.ops.start, group.lengths.wide))
+                    .collect();
+                for (first, len) in wanted {
+                    let op = &self.ops[first];
+                    self.engine.await_zone(op, claim, len, self.way.slowdown)?;
+                }
+                self.group();
+            }
+        }
+        Ok(())
+    }
+
+    fn in_way(&self, table: &mut LockTable, writer: OwnerId) -> Option<InWay> {
+        // As far as the Views are still current.
+        let mut locked = self.groups.iter().filter(|group| group.view.write_head.has_locks());
+        locked.find_map(|group| {
+            let ops = &self.ops[group.ops.clone()];
+            self.engine.let_writers_in(table, ops[0].space, ops[0].stored_key());
+            ops.iter().find_map(|op| in_way_of(op, table, writer))
+        })
+    }
+
+    fn leave_views(&mut self) {
+        self.groups.clear();
+        self.vacating = None;
+    }
+
+    fn return_to_views(&mut self) {
+        self.group();
+        self.vacating = Vacating::announce(&self.ops);
+    }
+}
+
 impl Drop for Commit<'_, '_> {
     #[inline]
     fn drop(&mut self) {
@@ -586,9 +575,9 @@ impl Drop for Commit<'_, '_> {
 }
 
 /// Keys whose way through the index is walked ahead together.
-const WARM_KEYS: usize = 16;
+pub(super) const WARM_KEYS: usize = 16;
 
 thread_local! {
     /// Records are put together here, whole lines, before they are streamed out.
-    static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+    pub(super) static STAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }

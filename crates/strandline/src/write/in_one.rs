@@ -4,10 +4,9 @@ use base::{Result, Seq};
 use pmem::Promise;
 
 use crate::engine::Engine;
-use crate::keyspace::write_head::Lack;
-use crate::write::among_locks::LockingWrite;
-use crate::write::commit::Commit;
+use crate::write::commit::{Commit, NotAdmitted};
 use crate::write::condition::{Condition, Unconditional};
+use crate::write::numbering::Numbering;
 use crate::write::op::{Op, Ops};
 use crate::write::way::WriteWay;
 
@@ -30,7 +29,10 @@ impl Engine {
             true => Some(self.call("write")?),
             false => None,
         };
-        self.commit_admitted(Commit::admit(self, Ops::Borrowed(ops), way)?, &mut Unconditional)
+        match Commit::admit(self, Ops::Borrowed(ops), way) {
+            Ok(commit) => self.commit_admitted(commit, &mut Unconditional),
+            Err(other) => self.commit_otherwise(other, way, &mut Unconditional),
+        }
     }
 
     /// As [`Engine::commit`], of at least one op, if `condition` holds at the commit's number.
@@ -44,7 +46,23 @@ impl Engine {
         condition: &mut impl Condition,
     ) -> Result<Seq> {
         let _call = self.call("write")?;
-        self.commit_admitted(Commit::admit(self, Ops::Owned(ops), way)?, condition)
+        match Commit::admit(self, Ops::Owned(ops), way) {
+            Ok(commit) => self.commit_admitted(commit, condition),
+            Err(other) => self.commit_otherwise(other, way, condition),
+        }
+    }
+
+    #[cold]
+    fn commit_otherwise(
+        &self,
+        other: NotAdmitted<'_>,
+        way: WriteWay,
+        condition: &mut impl Condition,
+    ) -> Result<Seq> {
+        match other {
+            NotAdmitted::Failed(error) => Err(error),
+            NotAdmitted::Large(ops) => self.commit_large(ops, way, condition),
+        }
     }
 
     /// W2 to W5.
@@ -62,17 +80,17 @@ impl Engine {
         self.await_visible(published).map(|()| published.last_seq)
     }
 
-    /// Largest commit, in bytes of records, values in extents not counted.
+    /// Bytes of records from which on a commit is large, values in extents not counted.
     pub(crate) fn commit_bytes_max(&self) -> u64 {
         self.media.pool.geometry().zone_len() / 4
     }
 }
 
-impl<'e> Commit<'e, '_> {
-    /// W2 as often as it takes: mends what is lacking, and looks where `condition` asks for that.
+impl Commit<'_, '_> {
+    /// W2 as often as it takes.
     ///
     /// # Errors
-    /// Those of what is lacking, and of `condition`.
+    /// As [`Numbering::take_number_among`].
     #[inline]
     pub(crate) fn take_number(&mut self, condition: &mut impl Condition) -> Result<()> {
         condition.route()?;
@@ -80,47 +98,5 @@ impl<'e> Commit<'e, '_> {
             Ok(()) => Ok(()),
             Err(lack) => self.take_number_later(condition, &mut None, lack),
         }
-    }
-
-    /// As [`Commit::take_number`], of a write that may have met locks already, and may come again with them.
-    pub(crate) fn take_number_among(
-        &mut self,
-        condition: &mut impl Condition,
-        writer: &mut Option<LockingWrite<'e>>,
-    ) -> Result<()> {
-        condition.route()?;
-        match self.reserve_again(condition) {
-            Ok(()) => Ok(()),
-            Err(lack) => self.take_number_later(condition, writer, lack),
-        }
-    }
-
-    /// The rest of [`Commit::take_number`], where it could not be taken at once for want of `lack`.
-    #[cold]
-    fn take_number_later(
-        &mut self,
-        condition: &mut impl Condition,
-        writer: &mut Option<LockingWrite<'e>>,
-        lack: Lack,
-    ) -> Result<()> {
-        let mut reserved = Err(lack);
-        while let Err(lack) = reserved {
-            match lack {
-                Lack::Locked => {}
-                Lack::Look => condition.look()?,
-                _ => self.mend(lack)?,
-            }
-            if lack == Lack::View {
-                condition.route()?;
-            }
-            // From the first lock on: what a condition has looked at would be stale in an attempt more.
-            reserved = if lack == Lack::Locked || writer.is_some() {
-                let writer = writer.get_or_insert_with(|| LockingWrite::begin(self.engine));
-                self.reserve_among_locks(condition, writer)?
-            } else {
-                self.reserve_again(condition)
-            };
-        }
-        Ok(())
     }
 }

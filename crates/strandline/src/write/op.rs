@@ -121,6 +121,12 @@ impl<'a> Op<'a> {
         }
     }
 
+    /// Whether it makes no key live.
+    #[inline]
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(self.kind, Kind::Delete | Kind::RangeDelete)
+    }
+
     /// The shape of its record, which plays `role` in the commit.
     #[inline]
     pub(crate) fn shape(&self, role: Role) -> Shape {

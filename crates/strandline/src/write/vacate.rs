@@ -55,8 +55,7 @@ impl<'a> Vacating<'a> {
 /// W4: takes the key that `op` makes live out of the vacancies.
 #[inline]
 pub(crate) fn fill_vacancy(op: &Op<'_>) {
-    let deletes = matches!(op.kind, Kind::Delete | Kind::RangeDelete);
-    if !deletes && !op.space.vacancies.is_empty() {
+    if !op.deletes() && !op.space.vacancies.is_empty() {
         op.space.vacancies.fill(op.key);
     }
 }

@@ -113,6 +113,21 @@ fn read_only_merged_runs() {
     read_only_tour(Layout::Merged, false, false).assert_clean(500);
 }
 
+#[test]
+fn read_only_large_commits() {
+    read_only_tour(Layout::Large, false, false).assert_clean(500);
+}
+
+#[test]
+fn read_only_sealed_large_commits() {
+    read_only_tour(Layout::LargeSealed, true, false).assert_clean(500);
+}
+
+#[test]
+fn read_only_large_commits_in_runs() {
+    read_only_tour(Layout::LargeRuns, false, false).assert_clean(500);
+}
+
 /// Where older versions lie behind the damaged ones, they must not be given for the newest.
 #[test]
 fn read_only_fresh_memtables_with_older_versions() {
@@ -201,6 +216,13 @@ fn writing_on_with_damaged_runs() {
 #[test]
 fn writing_on_with_a_damaged_merged_run() {
     writing_tour(Layout::Merged).assert_clean(200);
+}
+
+#[test]
+fn writing_on_with_damaged_large_commits() {
+    writing_tour(Layout::Large).assert_clean(200);
+    writing_tour(Layout::LargeSealed).assert_clean(200);
+    writing_tour(Layout::LargeRuns).assert_clean(200);
 }
 
 /// Memory goes bad under an open store.
@@ -433,7 +455,9 @@ fn check_finds_all_of_several() {
 #[test]
 fn a_damaged_zone_header_hides_nothing() {
     let mut tally = Tally::default();
-    for layout in [Layout::Fresh, Layout::Sealed, Layout::Runs, Layout::Merged] {
+    let plain = [Layout::Fresh, Layout::Sealed, Layout::Runs, Layout::Merged];
+    let large = [Layout::Large, Layout::LargeSealed, Layout::LargeRuns];
+    for layout in plain.into_iter().chain(large) {
         let (content, whole, _) = sample_bytes(layout, false);
         for no in 0..8 {
             let at = 4096 + 64 * no;
@@ -444,7 +468,9 @@ fn a_damaged_zone_header_hides_nothing() {
             {
                 // The header stands there twice. Both gone, a zone that no open has seen was never granted, as far
                 // as anyone can tell.
-                if line.iter().all(|byte| *byte == 0) || (*both && layout == Layout::Fresh) {
+                if line.iter().all(|byte| *byte == 0)
+                    || *both && matches!(layout, Layout::Fresh | Layout::Large)
+                {
                     continue;
                 }
                 let mut bad = line.to_vec();

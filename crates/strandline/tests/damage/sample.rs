@@ -44,6 +44,18 @@ pub enum Layout {
     Runs,
     /// One run, merged and cleaned.
     Merged,
+    /// Memtables that were never recovered, one of them of a large commit.
+    Large,
+    /// The same after an open, which has sealed all zones.
+    LargeSealed,
+    /// A run with the records of a large commit, and memtables.
+    LargeRuns,
+}
+
+impl Layout {
+    fn is_large(self) -> bool {
+        matches!(self, Layout::Large | Layout::LargeSealed | Layout::LargeRuns)
+    }
 }
 
 pub fn key(i: u64) -> Vec<u8> {
@@ -91,18 +103,36 @@ pub fn write_sample(open: &dyn Fn() -> Db, layout: Layout, overwrites: bool) -> 
     if layout == Layout::Merged {
         db.compact().expect("compact");
     }
-    if layout == Layout::Runs || layout == Layout::Sealed {
+    if layout.is_large() {
+        // Over two zones, and over older versions of some keys.
+        let mut batch = Batch::new();
+        for i in (40..48).chain(110..160) {
+            let value = Value::new(i * 10 + 7, [40, 300, 900][(i % 3) as usize]).bytes();
+            batch.put(db.default_keyspace(), key(i), &value);
+            content.live.insert(key(i), value);
+            content.absent.retain(|absent| *absent != key(i));
+        }
+        batch.delete(db.default_keyspace(), key(105));
+        content.live.remove(&key(105));
+        content.absent.push(key(105));
+        db.write(&batch).expect("write");
+        assert_eq!(db.properties().large_commits.committed, 1);
+    }
+    if layout == Layout::LargeRuns {
+        db.flush().expect("flush");
+    }
+    if matches!(layout, Layout::Runs | Layout::Sealed | Layout::LargeSealed | Layout::LargeRuns) {
         (60..70).for_each(|i| {
             db.put(key(i), [i as u8; 30]).expect("put");
             content.live.insert(key(i), vec![i as u8; 30]);
         });
     }
-    if layout == Layout::Fresh {
+    if matches!(layout, Layout::Fresh | Layout::Large) {
         db.put(b"the last commit", b"x").expect("put");
         content.live.insert(b"the last commit".to_vec(), b"x".to_vec());
         content.doubtful = Some(b"the last commit".to_vec());
     }
-    if layout == Layout::Sealed || layout == Layout::Runs {
+    if matches!(layout, Layout::Sealed | Layout::Runs | Layout::LargeSealed | Layout::LargeRuns) {
         drop(db);
         db = open();
     }

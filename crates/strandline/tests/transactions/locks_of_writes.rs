@@ -12,12 +12,13 @@ use strandline::{
 
 use crate::common::{TempDir, external};
 use crate::conflicts::{begin as optimistic, open};
+use crate::large::large_batch;
 use crate::locks::{await_waits, begin, elsewhere, open_shared, pessimistic};
 
 /// Others write `key`; a table may stand at `dir`.
 type Other = fn(&Db, &std::path::Path) -> Result<()>;
 
-const OTHERS: [(&str, Other); 7] = [
+const OTHERS: [(&str, Other); 8] = [
     ("put", |db, _| db.put("key", "other")),
     ("delete", |db, _| db.delete("key")),
     ("delete range", |db, _| db.delete_range("a", "l")),
@@ -25,6 +26,11 @@ const OTHERS: [(&str, Other); 7] = [
     ("batch", |db, _| {
         let mut batch = Batch::new();
         batch.put(db.default_keyspace(), "another", "other");
+        batch.put(db.default_keyspace(), "key", "other");
+        db.write(&batch).map(|_| ())
+    }),
+    ("large batch", |db, _| {
+        let mut batch = large_batch(db, "other");
         batch.put(db.default_keyspace(), "key", "other");
         db.write(&batch).map(|_| ())
     }),
@@ -169,7 +175,7 @@ fn a_write_in_a_cycle_gives_way() {
 }
 
 /// Whether a transaction that has read `key` for update overwrites what `other` wrote since, unseen.
-fn loses(other: impl FnOnce(&Db) + Send + 'static, prepare: impl FnOnce(&Db)) -> bool {
+pub fn loses(other: impl FnOnce(&Db) + Send + 'static, prepare: impl FnOnce(&Db)) -> bool {
     let (_dir, db) = open_shared("loses");
     let space = db.default_keyspace();
     db.put("key", "0").expect("put");
@@ -193,7 +199,7 @@ fn loses(other: impl FnOnce(&Db) + Send + 'static, prepare: impl FnOnce(&Db)) ->
 }
 
 #[track_caller]
-fn needs(bug: Bug, loses: impl Fn() -> bool) {
+pub fn needs(bug: Bug, loses: impl Fn() -> bool) {
     assert!(!loses(), "an update is lost");
     planted::plant(Some(bug));
     let without = loses();

@@ -6,6 +6,7 @@ mod common;
 mod certificate;
 mod conflicts;
 mod histories;
+mod large;
 mod locks;
 mod locks_of_writes;
 mod own_changes;

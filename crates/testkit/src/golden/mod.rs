@@ -7,7 +7,7 @@
 pub mod pack;
 mod stores;
 
-pub use stores::{Form, Life, STORES, Shape, Store, Then};
+pub use stores::{Form, Life, Rounds, STORES, Shape, Store, Then};
 
 use std::collections::BTreeMap;
 

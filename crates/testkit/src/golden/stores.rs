@@ -13,12 +13,23 @@ pub struct Store {
     pub options: &'static [(&'static str, &'static str)],
     /// What is done to it, one after the other. Together they have all rounds.
     pub lives: &'static [Life],
+    /// How the changes of a round are committed.
+    pub rounds: Rounds,
     /// Whether an external table is ingested at the end.
     pub ingested: bool,
     /// What is kept.
     pub form: Form,
     /// What must be in it, or it does not show what it is for.
     pub shape: Shape,
+}
+
+/// How the changes of a round are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// One by one, or a few at a time.
+    Parted,
+    /// All at once: of most rounds that is more than a zone takes.
+    Whole,
 }
 
 /// What is kept of a store that was written.
@@ -127,10 +138,13 @@ const LAYERED_STORE: Store = Store {
     doc: "the defaults, in layers",
     options: &[],
     lives: LAYERED,
+    rounds: Rounds::Parted,
     ingested: false,
     form: Form::Open,
     shape: LAYERS,
 };
+/// The same with large commits.
+const LARGE_STORE: Store = Store { rounds: Rounds::Whole, ..LAYERED_STORE };
 
 /// Every store.
 pub const STORES: &[Store] = &[
@@ -291,5 +305,32 @@ pub const STORES: &[Store] = &[
         form: Form::Closed,
         shape: Shape { tables: 2, value_files: 2, ..NOTHING },
         ..LAYERED_STORE
+    },
+    Store {
+        name: "large",
+        doc: "large commits in memtables, in runs and in tables",
+        ..LARGE_STORE
+    },
+    Store {
+        name: "large-memtables",
+        doc: "nothing but memtables of large commits, in several subranges",
+        options: &[("subranges", "3")],
+        lives: WRITTEN,
+        shape: Shape { subranges: 1, ..MEMTABLES },
+        ..LARGE_STORE
+    },
+    Store {
+        name: "large-reopened",
+        doc: "large commits that two recoveries found",
+        lives: REOPENED,
+        form: Form::Closed,
+        ..LARGE_STORE
+    },
+    Store {
+        name: "large-dram",
+        doc: "large commits in a log, memtables become tables",
+        options: &[("pm", "dram"), ("level0", "sst"), ("subranges", "1")],
+        shape: TABLE_LAYERS,
+        ..LARGE_STORE
     },
 ];

@@ -98,6 +98,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         set: |config, text| put(&mut config.batch_size, positive(text).map(|count| count as usize)),
     },
     Flag {
+        name: "large_batch",
+        takes: "bytes",
+        doc: "Beside fills and overwrites a thread commits batches of so many bytes, one behind the other; 0: none [0].",
+        set: |config, text| put(&mut config.large_batch, size(text).map(|bytes| bytes as u64)),
+    },
+    Flag {
         name: "seed",
         takes: "number",
         doc: "Seed of everything random; 0 is 301, the default.",

@@ -23,7 +23,7 @@ fn read_beside(bench: &mut Bench, name: &str, aside: Aside) -> Result<Done, Stri
     let mut outcome = bench.measure(name, crew, &|worker| match worker.tally.aside {
         Some(Aside::Writer) => write_aside(worker),
         Some(Aside::Scanner) => scan_aside(worker),
-        None => get_random(worker, Wanted::There),
+        Some(Aside::LargeBatches) | None => get_random(worker, Wanted::There),
     })?;
     outcome.message = format!("({} of {} found)", outcome.found, outcome.reads);
     Ok(outcome.into())

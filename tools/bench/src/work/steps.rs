@@ -169,7 +169,7 @@ fn put_in_steps(
         match write.step()? {
             Stepped::Did(Step::Admit) => watch.lap(0),
             Stepped::Did(Step::Reserve { .. }) => watch.lap(1),
-            Stepped::Did(Step::Copy) => watch.lap(2),
+            Stepped::Did(Step::Stage | Step::Copy) => watch.lap(2),
             Stepped::Did(Step::Submit) => watch.lap(3),
             Stepped::Did(Step::Index) => watch.lap(4),
             Stepped::Did(Step::Publish | Step::Settle) | Stepped::Unpublished => watch.lap(5),

@@ -8,7 +8,7 @@ use crate::data::draw::Draw;
 use crate::data::order::Order;
 use crate::pace::Pace;
 use crate::words::told;
-use crate::worker::{LoopLimit, Worker};
+use crate::worker::{Aside, LoopLimit, Worker};
 
 /// What is done to each key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,10 +95,14 @@ type KeyPlan<'p> = dyn Fn(&mut Worker<'_>) -> (Order, LoopLimit) + Sync + 'p;
 
 fn run(bench: &mut Bench, name: &str, change: Change, plan: &KeyPlan<'_>) -> Result<Done, String> {
     let config = &bench.config;
-    let crew = Crew { threads: config.threads, aside: None };
+    let aside = (config.large_batch > 0).then_some(Aside::LargeBatches);
+    let crew = Crew { threads: config.threads, aside };
     let paced = config.write_paced && change == Change::Put;
     let pace = paced.then(|| Pace::new(config.wave, config.write_steps));
     let mut outcome = bench.measure(name, crew, &|worker| {
+        if worker.tally.aside.is_some() {
+            return large_batches(worker);
+        }
         let (order, limit) = plan(worker);
         let writes = Writes { change, order, limit, pace: pace.as_ref() };
         if worker.config.batch_size > 1 {
@@ -140,6 +144,25 @@ fn one_by_one(worker: &mut Worker<'_>, writes: Writes<'_>) -> Result<(), String>
         };
         done.map_err(told)?;
         worker.wrote(bytes);
+        worker.tally.ops += 1;
+    }
+    Ok(())
+}
+
+/// Commits one batch of `--large_batch` bytes behind the other, of random keys, while others write.
+fn large_batches(worker: &mut Worker<'_>) -> Result<(), String> {
+    let (keys, mut key, mut values) = (worker.config.keys(), Vec::new(), worker.values());
+    let (mut order, bytes) = (worker.drawn(worker.config.num, 12), worker.config.large_batch);
+    let (db, mut batch) = (worker.db, Batch::new());
+    while worker.has_company() {
+        batch.clear();
+        while (batch.bytes() as u64) < bytes {
+            let number = order.next();
+            keys.write(number, &mut key);
+            batch.put(db.default_keyspace(), &key, values.next(number));
+        }
+        db.write(&batch).map_err(told)?;
+        worker.wrote(batch.bytes());
         worker.tally.ops += 1;
     }
     Ok(())

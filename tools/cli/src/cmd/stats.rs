@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use strandline::{
-    DeviceFigures, DramUse, HeldBytes, JournalFigures, KeyspaceProperties, MachineMemory,
-    ModelFigures, Pages, Properties, RecoveryReport, RunProperties, Site, SsdProperties,
-    StatsSnapshot, StoreFigures, TierProperties, TraceSummary,
+    DeviceFigures, DramUse, HeldBytes, JournalFigures, KeyspaceProperties, LargeCommitFigures,
+    MachineMemory, ModelFigures, Pages, Properties, RecoveryReport, RunProperties, Site,
+    SsdProperties, StatsSnapshot, StoreFigures, TierProperties, TraceSummary,
 };
 
 mod caches;
@@ -115,6 +115,7 @@ fn print(told: &StoreFigures, out: &mut Out) -> Result<(), Failure> {
         ("  scans passed", figures.scans_passed.to_string()),
         ("  transactions", transactions::in_words(&figures.transactions)),
         ("  their locks", transactions::locks_in_words(&figures.locks)),
+        ("  large commits", large_commits(&figures.large_commits)),
         ("  debt", format!("{:.3}", f64::from(figures.debt) / 1000.0)),
         ("  slowed", human::time(figures.slowed)),
         ("  looked at", looked_at(figures)),
@@ -231,6 +232,10 @@ fn found(memory: &MachineMemory) -> String {
         Some(file) => format!("{bytes}, by {}", file.display()),
         None => format!("{bytes}, of the machine"),
     }
+}
+
+fn large_commits(of: &LargeCommitFigures) -> String {
+    format!("{}, {} in {} zones", of.committed, human::bytes(of.bytes), of.zones)
 }
 
 /// How other processes may look at the store.
@@ -486,6 +491,11 @@ fn to_json(told: &StoreFigures) -> Value {
         "locks": transactions::locks_json(&figures.locks),
         "streams": figures.streams.iter().map(streams::figures_json).collect::<Vec<Value>>(),
         "pm_held_by_streams": figures.pm_held_by_streams,
+        "large_commits": {
+            "committed": figures.large_commits.committed,
+            "bytes": figures.large_commits.bytes,
+            "zones": figures.large_commits.zones,
+        },
         "debt": figures.debt,
         "inspected_at": figures.inspected_at.as_ref().map(|socket| socket.display().to_string()),
         "inspect_failure": figures.inspect_failure,

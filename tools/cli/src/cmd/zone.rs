@@ -86,6 +86,7 @@ fn show(no: u32, at: u64, state: HeaderState, names: &BTreeMap<u32, String>) -> 
             ZoneKind::Memtable => "memtable",
             ZoneKind::Clean => "clean",
             ZoneKind::Cache => "cache",
+            ZoneKind::Staged => "staged",
         },
     };
     let HeaderState::Granted(header) = state else {

@@ -47,12 +47,12 @@ fn only_the_first_rejects_are_shown() {
 fn long_keys_are_rejects_and_their_neighbours_are_not() {
     let store = Store::new();
     let over = "k".repeat((64 << 10) + 1);
-    // Within the engine's limits, but more than one commit holds in zones of this size.
-    let wide = "w".repeat(60 << 10);
-    let input = format!("a\t1\n{over}\t2\nb\t3\n{wide}\t4\nc\t5\n");
+    // Within the engine's limits, but no zone of this size holds its record; the next one is a large commit.
+    let (wide, fitting) = ("w".repeat(64 << 10), "x".repeat(60 << 10));
+    let input = format!("a\t1\n{over}\t2\nb\t3\n{wide}\t4\nc\t5\n{fitting}\t6\n");
     let ran = load(&store, &["--zone-size", "64K"], input).ok();
     assert_eq!(rejected(&ran), [2, 4], "{}", ran.err);
-    assert_eq!(store.run(&["scan"]).ok().text(), "a\t1\nb\t3\nc\t5\n");
+    assert_eq!(store.run(&["scan"]).ok().text(), format!("a\t1\nb\t3\nc\t5\n{fitting}\t6\n"));
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub struct ThreadedTally {
     pub subranges: u64,
     /// Some run has entries for tens of blocks.
     pub long_runs: bool,
+    /// Commits that no zone takes.
+    pub large: u64,
 }
 
 /// A life that broke a rule, with who acted before.
@@ -187,6 +189,7 @@ fn tally(notes: &[Notes], db: &Db) -> ThreadedTally {
     let properties = db.properties();
     let mut runs = properties.keyspaces.iter().flat_map(|keyspace| &keyspace.runs);
     ThreadedTally {
+        large: properties.large_commits.committed,
         long_runs: runs.any(|run| run.entries >= LONG_RUN),
         commits: sum(&|notes| notes.commits.len()),
         refused: notes.iter().map(|notes| notes.refused).sum(),

@@ -109,6 +109,7 @@ fn mixed() -> Shape {
         range_deletes: 3,
         merges: 10,
         batches: 20,
+        large: 0,
         synced: 0,
         spare: 10,
         works: vec![
@@ -126,6 +127,11 @@ fn mixed() -> Shape {
             Work::Checkpoint,
         ],
     }
+}
+
+/// Commits that no zone takes among others.
+fn large(shape: Shape) -> Shape {
+    Shape { large: 8, ops: shape.ops * 2 / 3, ..shape }
 }
 
 /// Without tables nothing can be taken in.
@@ -218,6 +224,7 @@ pub const FLOORS: &[(&str, u64)] = &[
     ("parted", 500),
     ("splits", 10),
     ("long_runs", 3),
+    ("large", 500),
 ];
 
 pub fn campaigns() -> Vec<ThreadedCampaign> {
@@ -250,6 +257,12 @@ pub fn campaigns() -> Vec<ThreadedCampaign> {
         campaign("threads-ingests", SETUP, ingests(), Mode::Adr, limits, 4),
         campaign("threads-wide", WIDE, wide(), Mode::Adr, few, 4),
         campaign("threads-wide-in-pm", WIDE_IN_PM, in_pm(wide()), Mode::Adr, few, 12),
+        campaign("threads-large", SETUP, large(mixed()), Mode::Adr, limits, 6),
+        campaign("threads-large-in-pm", IN_PM, large(in_pm(mixed())), Mode::Adr, limits, 6),
+        campaign("threads-large-flushes", FLUSHED, large(mixed()), Mode::Adr, limits, 4),
+        campaign("threads-large-wide", WIDE, large(wide()), Mode::Adr, few, 3),
+        campaign("threads-large-wal", LOGGED, large(mixed()), Mode::Adr, limits, 4),
+        campaign("threads-large-unsynced", UNSYNCED, large(unsynced()), Mode::Adr, limits, 4),
         campaign("threads-wal", LOGGED, mixed(), Mode::Adr, limits, 6),
         campaign("threads-wal-direct", LOGGED_DIRECT, mixed(), Mode::Adr, limits, 3),
         campaign("threads-wal-streamed", STREAMED, mixed(), Mode::Adr, limits, 3),

@@ -23,6 +23,8 @@ pub struct Shape {
     pub range_deletes: u32,
     pub merges: u32,
     pub batches: u32,
+    /// Batches that fill several zones.
+    pub large: u32,
     /// Commits that are to survive power failure, in a store that does not promise that of each.
     pub synced: u32,
     /// Of the writes, percentage that goes to the keyspace that comes and goes.
@@ -106,6 +108,9 @@ impl Drawer<'_> {
             let (from, to) = self.range();
             return vec![Write::DeleteRange { keyspace, from, to }];
         }
+        if self.shape.large > 0 && self.rng.percent(self.shape.large) {
+            return self.large(keyspace);
+        }
         if !self.rng.percent(self.shape.batches) {
             return vec![self.change(keyspace, &self.shape.value_lens)];
         }
@@ -117,6 +122,20 @@ impl Drawer<'_> {
                 self.change(keyspace, &self.shape.value_lens[..2])
             })
             .collect()
+    }
+
+    /// Changes of both keyspaces, and perhaps a range before them.
+    fn large(&mut self, keyspace: u8) -> Vec<Write> {
+        let mut writes = Vec::new();
+        if self.shape.range_deletes > 0 && self.rng.one_in(3) {
+            let (from, to) = self.range();
+            writes.push(Write::DeleteRange { keyspace, from, to });
+        }
+        for _ in 0..8 + self.rng.index(16) {
+            let keyspace = if self.rng.one_in(3) { self.rng.index(2) as u8 } else { keyspace };
+            writes.push(self.change(keyspace, &self.shape.value_lens));
+        }
+        writes
     }
 
     fn change(&mut self, keyspace: u8, lens: &[u32]) -> Write {

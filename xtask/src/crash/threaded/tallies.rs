@@ -32,6 +32,8 @@ pub struct Counts {
     pub splits: u64,
     /// Lives that ended with a run of tens of blocks.
     pub long_runs: u64,
+    /// Commits that no zone takes.
+    pub large: u64,
     /// Recoveries in which several threads flushed.
     pub parallel_recoveries: u64,
     pub events: u64,
@@ -68,6 +70,7 @@ impl Counts {
         self.syncs += tally.syncs;
         self.parted += tally.parted;
         self.long_runs += u64::from(tally.long_runs);
+        self.large += tally.large;
     }
 
     /// Counts an image, and the recovery from it.
@@ -121,6 +124,7 @@ impl Counts {
             ("parted", &mut self.parted),
             ("splits", &mut self.splits),
             ("long_runs", &mut self.long_runs),
+            ("large", &mut self.large),
             ("parallel_recoveries", &mut self.parallel_recoveries),
             ("events", &mut self.events),
         ]

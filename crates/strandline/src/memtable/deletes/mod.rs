@@ -50,6 +50,8 @@ struct Writing {
 
 #[derive(Default)]
 struct History {
+    /// What numbers count from; 0, but of a staged memtable.
+    base: AtomicSeq,
     /// In the order of their numbers.
     moments: Chunks<TreeVersion>,
     bounds: Chunks<OnceLock<DeleteKeys>>,
@@ -59,7 +61,8 @@ struct History {
 /// The moment after a deletion.
 #[derive(Default)]
 struct TreeVersion {
-    seq: AtomicSeq,
+    /// Counted from the base.
+    distance: AtomicU64,
     /// Which tree it has.
     root: AtomicU32,
     /// Number of the deletion's bounds.
@@ -90,7 +93,8 @@ impl KeysByNumber for History {
 
 impl History {
     fn seq(&self, position: u32) -> Seq {
-        self.moments.at(position).seq.load(Ordering::Relaxed)
+        let distance = self.moments.at(position).distance.load(Ordering::Relaxed);
+        self.base.load(Ordering::Relaxed) + distance
     }
 
     /// The deletion that stands there, as it was given.
@@ -137,6 +141,13 @@ impl Deletes {
         self.append(&mut writing, &newer);
     }
 
+    /// The numbers of all deletions that there are were counted from 0; from now on they count from `base`. No reader has them yet.
+    pub(crate) fn rebase(&self, base: Seq) {
+        if let Some(history) = self.history.get() {
+            history.base.store(base, Ordering::Relaxed);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,7 +173,7 @@ impl Deletes {
         let taken = (stays..len).map(|position| {
             let moment = self.history().moments.at(position);
             Placed {
-                seq: moment.seq.load(Ordering::Relaxed),
+                seq: self.history().seq(position),
                 bounds: moment.bounds.load(Ordering::Relaxed),
             }
         });
@@ -188,7 +199,8 @@ impl Deletes {
             let moment = history.moments.at(len);
             moment.root.store(root, Ordering::Relaxed);
             moment.bounds.store(delete.bounds, Ordering::Relaxed);
-            moment.seq.store(delete.seq, Ordering::Relaxed);
+            let distance = delete.seq - history.base.load(Ordering::Relaxed);
+            moment.distance.store(distance, Ordering::Relaxed);
             len += 1;
             // With it all that was made is there for a reader that sees the length.
             self.len.store(len, Ordering::Release);
