@@ -275,6 +275,12 @@ bugs! {
     LockLooksEarly,
     /// An open forgets what prepared transactions have locked.
     PreparedForgotten,
+    /// Change streams do not hold the zones of large commits.
+    StreamStagedUnheld,
+    /// An open does not look for large commits that change streams are yet to give.
+    StreamStagedForgotten,
+    /// No space is set aside for the commit of a prepared transaction.
+    PreparedSpaceTaken,
     /// A large commit takes its number before the fence of its records.
     AdoptBeforeFence,
     /// An open sweeps a zone of a large commit that counts.

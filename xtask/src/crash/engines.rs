@@ -155,5 +155,7 @@ pub const STREAMED: Engine = Engine { stream_zones: 10, zones: 52, manifest_len:
 pub const STREAMED_CUT: Engine = Engine { stream_zones: 16, zones: 56, ..CUT_LEVELS };
 pub const STREAMED_FLUSHED: Engine =
     Engine { stream_zones: 12, zones: 36, manifest_len: 6144, ..FLUSHED };
+pub const STREAMED_WIDE: Engine =
+    Engine { stream_zones: 24, zones: 100, manifest_len: 8192, ..WIDE };
 pub const STREAMED_LOGGED: Engine = Engine { log: SimLog::Device, ..STREAMED_FLUSHED };
 const TIERS: &[(&str, u64)] = &[("/fast", 3 << 10), ("/slow", 6 << 10)];

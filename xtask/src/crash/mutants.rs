@@ -37,7 +37,7 @@ pub enum Equivalent {
 /// transaction commits beside others; a
 /// value is pinned in a table that is compacted away, or in a value file that is collected, and its extent is taken anew; writers are
 /// refused as long as a cache keeps its zones, as they are for want of space; a part of a commit is damaged that a stream gives.
-const SHOWN_BY_TESTS: [Bug; 33] = [
+const SHOWN_BY_TESTS: [Bug; 34] = [
     Bug::SyncedBehindUnsynced,
     Bug::WalSaltConstant,
     Bug::WalChainTrusted,
@@ -69,6 +69,7 @@ const SHOWN_BY_TESTS: [Bug; 33] = [
     Bug::IngestPassesLocks,
     Bug::LockLooksEarly,
     Bug::PreparedForgotten,
+    Bug::PreparedSpaceTaken,
     Bug::SavepointKept,
     Bug::StreamGivesPartial,
 ];
@@ -270,6 +271,7 @@ fn bug_sought_first(bug: Bug) -> &'static [&'static str] {
         | StreamGivesUnpublished
         | StreamValueFreed => &["streams", "streams-flushes"],
         StreamEventUnnoted => &["streams-whole"],
+        StreamStagedUnheld | StreamStagedForgotten => &["streams-large"],
         AdoptBeforeFence | SweepAdoptedZone | StagedNotRebased | AdoptCountsOne
         | AdoptThoughVoid | SweepVoidAdopt | StagedBelowActive => &["large", "large-deep"],
         StagedDeletesNotRebased => &["large", "large-levels"],

@@ -9,18 +9,18 @@ use super::engines::{
     LEVELS, LOGGED, LOGGED_CUT, LOGGED_DIRECT, LOGGED_DIRECT_TORN, LOGGED_FLUSHED, LOGGED_NAMED,
     LOGGED_ROOMY, LOGGED_STREAMED, LOGGED_TIGHT, LOGGED_TORN, LONG_KEYS, MOVED, NAMED, PM_TABLES,
     PM_TABLES_CUT, ROOMY, SHORT_OF_ROOM, STREAMED, STREAMED_CUT, STREAMED_FLUSHED, STREAMED_LOGGED,
-    TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED, TIERED_NAMED, TIERED_VALUES, TIGHT, VALUES,
-    VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING, VALUES_FLUSHED, VALUES_FLUSHED_DEEP, VALUES_IN_PM,
-    VALUES_IN_PM_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES, VALUES_SHORT_OF_ROOM, WIDE,
-    WIDE_CUT, WIDE_CUT_LEVELS, WIDE_EXPIRING, WIDE_FLUSHED, WIDE_LEVELS, WIDE_LOGGED,
-    WIDE_LOGGED_CUT, WIDE_LOGGED_TORN, WIDE_VALUES,
+    STREAMED_WIDE, TIERED, TIERED_CUT, TIERED_LEVELS, TIERED_LOGGED, TIERED_NAMED, TIERED_VALUES,
+    TIGHT, VALUES, VALUES_CUT, VALUES_DEEP, VALUES_EXPIRING, VALUES_FLUSHED, VALUES_FLUSHED_DEEP,
+    VALUES_IN_PM, VALUES_IN_PM_DEEP, VALUES_LOGGED, VALUES_MANY, VALUES_PM_TABLES,
+    VALUES_SHORT_OF_ROOM, WIDE, WIDE_CUT, WIDE_CUT_LEVELS, WIDE_EXPIRING, WIDE_FLUSHED,
+    WIDE_LEVELS, WIDE_LOGGED, WIDE_LOGGED_CUT, WIDE_LOGGED_TORN, WIDE_VALUES,
 };
 use super::shapes::{
     cached, checkpoints, churn, creation, cuts, expiring, expiring_runs, folds, gaps, ingests,
     keyspaces, large, large_churn, large_levels, large_whole, levels, mixed, moves, pm_tables,
-    ranges, readers, short_of_room, sink, snapshots, streams, streams_whole, tiers, tiers_readers,
-    values, values_in_pm, values_in_pm_readers, values_many, values_ranges, values_readers, whole,
-    wraps,
+    ranges, readers, short_of_room, sink, snapshots, streams, streams_large, streams_whole, tiers,
+    tiers_readers, values, values_in_pm, values_in_pm_readers, values_many, values_ranges,
+    values_readers, whole, wraps,
 };
 use super::system::Engine;
 
@@ -260,6 +260,7 @@ fn campaigns(depths: Depths) -> Vec<Campaign> {
         campaign("moves", MOVED, moves(), Mode::Adr, logged_few, 14),
         campaign("streams", STREAMED, streams(), Mode::Adr, wide.clone(), 10),
         campaign("streams-flushes", STREAMED_FLUSHED, streams(), Mode::Adr, wide.clone(), 8),
+        campaign("streams-large", STREAMED_WIDE, streams_large(), Mode::Adr, wide.clone(), 6),
         campaign("streams-whole", STREAMED_CUT, streams_whole(), Mode::Adr, wide.clone(), 10),
         campaign("streams-wal", STREAMED_LOGGED, streams(), Mode::Adr, wide.clone(), 3),
         campaign("wal-whole", LOGGED_CUT, whole(), Mode::Adr, wide, 8),

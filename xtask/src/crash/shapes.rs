@@ -321,6 +321,11 @@ pub fn streams() -> Shape {
     }
 }
 
+/// The same with large commits.
+pub fn streams_large() -> Shape {
+    Shape { ops: 24, large: 15, ..streams() }
+}
+
 /// The same with keyspaces that come and go, and files that are taken in.
 pub fn streams_whole() -> Shape {
     Shape { keyspaces: 3, admin: 8, ingests: 3, checkpoints: 2, ..streams() }

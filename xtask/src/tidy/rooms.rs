@@ -157,7 +157,17 @@ const ROOMS: [(&str, &[&str]); 39] = [
     ),
     (
         "write",
-        &["engine", "keyspace", "locks", "memtable", "record", "ring", "runtime", "throttle"],
+        &[
+            "engine",
+            "keyspace",
+            "locks",
+            "memtable",
+            "record",
+            "ring",
+            "runtime",
+            "stream/kept",
+            "throttle",
+        ],
     ),
     (
         "transaction",

@@ -4,7 +4,10 @@
 //! back from the start of each zone. Behind those in the last zone stands the adopt record, a first, by which the commit counts
 //! and its records with it (I-LARGE-1 to I-LARGE-4, `docs/adr/0034-large-commits.md`).
 
+use base::PmOffset;
 use base::codec::Reader;
+
+use crate::record::store::Media;
 
 /// A staged zone, as an adopt record names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,12 @@ pub(crate) fn decode(body: &[u8]) -> Option<Vec<StagedPart>> {
         });
     }
     Some(parts)
+}
+
+/// What the adopt record at `at` names; `None` if it does not check out.
+pub(crate) fn parts(media: &Media, at: PmOffset) -> Option<Vec<StagedPart>> {
+    let (head, bytes) = media.verified(at)?;
+    decode(&bytes[head.key_at..][..head.value_len])
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) fn adopt(
     for (place, found) in adopts {
         let is_void = found.void || plan.voided.contains(&found.number);
         if !is_void || planted::is(Bug::AdoptThoughVoid) {
-            for part in parts_of(media, found) {
+            for part in adopt::parts(media, found.at).unwrap_or_default() {
                 take_over(media, &mut zones, place, found, part, plan);
             }
         }
@@ -58,13 +58,6 @@ pub(crate) fn adopt(
     let unused = ZoneContent::Staged { records_to: 0, sealed: 0 };
     zones.retain(|zone| zone.candidate.content != unused);
     zones
-}
-
-/// The zones that an adopt record names.
-fn parts_of(media: &Media, found: AdoptAt) -> Vec<StagedPart> {
-    let body =
-        media.verified(found.at).map(|(head, bytes)| &bytes[head.key_at..][..head.value_len]);
-    body.and_then(adopt::decode).unwrap_or_default()
 }
 
 /// Makes the records of a part count, if all of them are there.

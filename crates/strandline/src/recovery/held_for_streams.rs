@@ -33,12 +33,12 @@ pub(crate) struct StreamSearch<'s, 'm> {
 }
 
 /// A zone that may have something for streams.
-struct Candidate {
-    no: u32,
-    header: ZoneHeader,
+pub(super) struct Candidate {
+    pub no: u32,
+    pub header: ZoneHeader,
     /// Commits up to this number count.
-    cut: Seq,
-    end: PmOffset,
+    pub cut: Seq,
+    pub end: PmOffset,
 }
 
 /// What one has.
@@ -52,10 +52,10 @@ struct FoundPart {
 }
 
 /// The value of record `seq` of a commit that ends with `end`.
-struct FoundExtent {
-    seq: Seq,
-    end: Seq,
-    reference: ExtentRef,
+pub(super) struct FoundExtent {
+    pub seq: Seq,
+    pub end: Seq,
+    pub reference: ExtentRef,
 }
 
 impl StreamSearch<'_, '_> {
@@ -66,11 +66,12 @@ impl StreamSearch<'_, '_> {
         let Some(passed) = streams.passed() else { return Ok(found) };
         let slots = streams.slots.iter();
         found.slots = slots.map(|(name, desc)| Arc::new(Slot::new(name, *desc))).collect();
-        let candidates = self.candidates(zones);
+        let candidates = self.candidates(zones, ZoneKind::Memtable);
         let parts = in_parallel(&candidates, self.threads, |each| self.read(each, passed));
         let mut parts: Vec<_> = candidates.iter().zip(parts).collect();
         parts.retain(|(candidate, part)| part.upto > passed && !self.plant_forgotten(candidate));
         parts.sort_by_key(|(_, part)| part.upto);
+        let mut extents = self.find_staged(zones, passed, &mut found.zones)?;
         let held = self.memtables.iter().flat_map(|memtable| memtable.extents());
         let held: HashMap<PmOffset, Arc<ExtentHold>> =
             held.map(|hold| (hold.extent().at, hold)).collect();
@@ -83,20 +84,21 @@ impl StreamSearch<'_, '_> {
             let keyspace = candidate.header.keyspace;
             let kept = KeptZone::new(&zone, keyspace, part.end);
             found.zones.full(Arc::new(kept), part.upto);
-            for FoundExtent { seq, end, reference } in part.extents {
-                // A memtable's, or a run's, if one has it.
-                let hold = match held.get(&reference.at) {
-                    Some(hold) => Arc::clone(hold),
-                    None => zones.hold(self.extent(reference)?)?,
-                };
-                found.zones.extent(seq, end, &hold);
-            }
+            extents.extend(part.extents);
+        }
+        for FoundExtent { seq, end, reference } in extents {
+            // A memtable's, or a run's, if one has it.
+            let hold = match held.get(&reference.at) {
+                Some(hold) => Arc::clone(hold),
+                None => zones.hold(self.extent(reference)?)?,
+            };
+            found.zones.extent(seq, end, &hold);
         }
         Ok(found)
     }
 
-    /// Zones with records of commits that an open accepted which slots may not have passed.
-    fn candidates(&self, zones: &Zones<'_>) -> Vec<Candidate> {
+    /// Zones of this kind with records of commits that an open accepted which slots may not have passed.
+    pub(super) fn candidates(&self, zones: &Zones<'_>, kind: ZoneKind) -> Vec<Candidate> {
         let geometry = self.media.pool.geometry();
         let ignores_ends = planted::is(Bug::StreamIgnoresCut);
         let mut found = Vec::new();
@@ -108,7 +110,7 @@ impl StreamSearch<'_, '_> {
                 Some(cut) => *cut,
                 None => continue,
             };
-            if header.kind != ZoneKind::Memtable {
+            if header.kind != kind {
                 continue;
             }
             let fate = self.state.zones.get(&no);

@@ -9,3 +9,4 @@ pub(crate) mod open_runs;
 mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod scan_zone;
+mod staged_for_streams;

@@ -2,15 +2,16 @@
 //! read once, from its start on, and of all zones that one which has the next number.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base::planted::{self, Bug};
 use base::{PmOffset, Seq};
 
+use crate::record::adopt;
 use crate::record::format::{RecordHead, Role};
-use crate::record::segment::{Void, checked, known, segment};
+use crate::record::segment::{SegmentAt, Void, checked, known, segment};
 use crate::record::store::Media;
-use crate::stream::kept::{KeptZone, ZonePart};
+use crate::stream::kept::{KeptZone, ZonePart, ZoneReading};
 
 /// Why there is no next commit, though there should be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,17 +135,11 @@ impl CommitMerge {
         while let Some(entry) = self.next.first_entry().filter(|entry| entry.key().number == number)
         {
             let (place, mut cursor) = entry.remove_entry();
-            let zone = cursor.part.zone.upgrade().ok_or(MergeStop::Gone)?;
-            let keyspace = cursor.part.keyspace;
-            let mut changes = Vec::new();
-            let whole = segment(media, cursor.at, cursor.part.end, checked, |at, head| {
-                changes.push(FoundChange { keyspace, at, head: *head });
-            });
-            let (first, segment) = whole.ok_or(MergeStop::Missing(wanted))?;
-            tally.add(place, &first, segment.void, changes.len());
-            found.last = first.commit_end();
-            found.changes.append(&mut changes);
-            found._zones.push(zone);
+            let segment = cursor.segment(media)?.ok_or(MergeStop::Missing(wanted))?;
+            tally.add(place, &segment);
+            found.last = segment.first.commit_end();
+            found.changes.extend(segment.changes);
+            found._zones.extend(segment.zones);
             cursor.at = segment.end;
             self.seek(media, cursor, found.last)?;
         }
@@ -165,6 +160,8 @@ impl CommitMerge {
                     self.next.insert(head.place, cursor);
                     return Ok(());
                 }
+                // An adopt record is the only one of its part.
+                Some(_) if !matches!(cursor.part.reading, ZoneReading::Order) => break,
                 Some(_) => match segment(media, cursor.at, end, known, |_, _| {}) {
                     Some((_, passed)) => cursor.at = passed.end,
                     None => break,
@@ -174,6 +171,69 @@ impl CommitMerge {
         }
         self.read_to.insert(cursor.part.incarnation, cursor.at);
         Ok(())
+    }
+}
+
+/// A segment, and the zones that its records are in.
+struct FoundSegment {
+    first: RecordHead,
+    changes: Vec<FoundChange>,
+    /// Records that the commit counts.
+    records: u32,
+    end: PmOffset,
+    void: Void,
+    zones: Vec<Arc<KeptZone>>,
+}
+
+impl ZoneCursor {
+    /// The segment that it is at; `None` if that is not whole.
+    fn segment(&self, media: &Media) -> Result<Option<FoundSegment>, MergeStop> {
+        let zone = self.part.zone.upgrade().ok_or(MergeStop::Gone)?;
+        if let ZoneReading::Adopt { zones, .. } = &self.part.reading {
+            return self.adopted(media, zone, zones);
+        }
+        let keyspace = self.part.keyspace;
+        let mut changes = Vec::new();
+        let whole = segment(media, self.at, self.part.end, checked, |at, head| {
+            changes.push(FoundChange { keyspace, at, head: *head });
+        });
+        Ok(whole.map(|(first, SegmentAt { end, void, .. })| {
+            let records = changes.len() as u32;
+            FoundSegment { first, changes, records, end, void, zones: vec![zone] }
+        }))
+    }
+
+    /// The segment of an adopt record: its records are in `staged`, each zone's from its start on.
+    fn adopted(
+        &self,
+        media: &Media,
+        zone: Arc<KeptZone>,
+        staged: &[Weak<KeptZone>],
+    ) -> Result<Option<FoundSegment>, MergeStop> {
+        let Some(first) = checked(media, self.at, self.part.end) else { return Ok(None) };
+        let end = self.at + first.len() as u64;
+        if first.void {
+            let (changes, zones) = (Vec::new(), vec![zone]);
+            let void = Void::All;
+            return Ok(Some(FoundSegment { first, changes, records: 1, end, void, zones }));
+        }
+        let Some(named) = adopt::parts(media, self.at) else { return Ok(None) };
+        let zones: Option<Vec<Arc<KeptZone>>> = staged.iter().map(Weak::upgrade).collect();
+        let zones = zones.ok_or(MergeStop::Gone)?;
+        let mut changes = Vec::new();
+        for part in &named {
+            let is_it = |kept: &&Arc<KeptZone>| kept.zone().incarnation == part.incarnation;
+            let Some(kept) = zones.iter().find(is_it) else { return Ok(None) };
+            let (mut at, end) = (kept.zone().start, kept.zone().start + part.len);
+            while at < end {
+                let head = checked(media, at, end).filter(|head| head.role == Role::Follower);
+                let Some(head) = head else { return Ok(None) };
+                changes.push(FoundChange { keyspace: self.part.keyspace, at, head });
+                at += head.len() as u64;
+            }
+        }
+        let records = 1 + changes.len() as u32;
+        Ok(Some(FoundSegment { first, changes, records, end, void: Void::None, zones }))
     }
 }
 
@@ -188,22 +248,24 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, place: SegmentPlace, first: &RecordHead, void: Void, records: usize) {
-        (self.of, self.of_records) = match first.role {
+    fn add(&mut self, place: SegmentPlace, segment: &FoundSegment) {
+        (self.of, self.of_records) = match segment.first.role {
             Role::First(segment) => (segment.segments, segment.commit_records),
             _ => (1, 1),
         };
         // They come in order, each once.
         self.segments += u32::from(place.segment == self.segments);
-        self.records += records as u32;
-        self.voids += u32::from(void == Void::All);
+        self.records += segment.records;
+        self.voids += u32::from(segment.void == Void::All);
     }
 
     /// Whether it is void; `None` if it is not whole.
     fn void(&self) -> Option<bool> {
         let partial = planted::is(Bug::StreamGivesPartial);
-        let whole = self.segments == self.of && self.records == self.of_records;
-        let one_way = self.voids == 0 || self.voids == self.segments;
-        (partial || whole && one_way).then_some(self.voids > 0)
+        let (all_void, none_void) = (self.voids == self.segments, self.voids == 0);
+        // Of a large commit that is void it is not said any more where its records are.
+        let whole = self.records == self.of_records || all_void;
+        let counts = self.segments == self.of && whole && (all_void || none_void);
+        (partial || counts).then_some(self.voids > 0)
     }
 }

@@ -77,7 +77,7 @@ impl Engine {
     pub(crate) fn create_stream(&self, name: &str, options: &StreamOptions) -> Result<Arc<Slot>> {
         self.check_writable(CREATE)?;
         let max_bytes = self.stream_bytes(name, options)?;
-        // A stream knows nothing of staged zones: no large commit is on its way when one begins.
+        // A large commit on its way has staged zones that are not held.
         let _turn = self.await_large_turn(&WriteWay::default())?;
         let _changing = self.streams.change();
         let there = self.streams.slots();

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use ssd::Memory;
-use strandline::{
-    Batch, Db, ErrorKind, Level0Form, Options, Owner, Region, Seq, Site, StreamOptions, steps,
-};
+use strandline::{Batch, Db, Level0Form, Options, Owner, Region, Seq, Site, StreamOptions, steps};
 
 use crate::common::{Place, assert_nothing_leaked, heap, noise, numbered, small, small_levels};
 use crate::replica::Replica;
@@ -258,21 +256,4 @@ fn copy_of(region: &Region) -> Arc<Region> {
     let copy = heap(region.len());
     let _durable = copy.fence(copy.flush(copy.copy(Site::Format, 0, &bytes)));
     copy
-}
-
-/// Readers do not find the records of large commits.
-#[test]
-fn a_store_with_streams_takes_no_large_commit() {
-    let db = Db::open_region(heap(16 << 20), small(16 << 10)).expect("open");
-    let space = db.default_keyspace();
-    let mut large = Batch::new();
-    (0..3000).for_each(|no| large.put(space, numbered(no), noise(no, 1)));
-    db.write(&large).expect("there is no stream");
-    drop(db.create_stream("copy", StreamOptions::new()).expect("stream"));
-    let error = db.write(&large).expect_err("refused");
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-    assert!(error.context().contains("streams"), "{error}");
-    db.put("small", "1").expect("put");
-    db.drop_stream("copy").expect("dropped");
-    db.write(&large).expect("the stream is gone");
 }

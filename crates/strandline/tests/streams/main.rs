@@ -12,6 +12,7 @@ mod events;
 mod keeping;
 mod kills;
 mod lagging;
+mod large;
 mod logged;
 mod reading;
 mod replica;

@@ -9,6 +9,7 @@
 //! let go. An open finds those whose words are not cleared, and holds those on that its slots need.
 
 mod slot;
+mod staged;
 mod zones;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::record::extent::ExtentHold;
 use crate::record::zone::Zone;
 use crate::ring::sequencer::Sequencer;
 pub(crate) use slot::Slot;
+pub(crate) use staged::{CommitNumbers, KeptLarge, StagedSegment, ZoneReading};
 pub(crate) use zones::{KeptZone, KeptZones, LetGo, ZonePart};
 
 /// What an open found of streams.
@@ -177,6 +179,27 @@ impl Streams {
                 kept.zones.extent(seq, end, hold);
             }
         }
+    }
+
+    /// Holds the zones of a large commit that has no number yet, if anything is held. No stream is made meanwhile.
+    pub(crate) fn hold_staged(
+        &self,
+        segments: impl FnOnce() -> Vec<StagedSegment>,
+    ) -> Option<Arc<KeptLarge>> {
+        if !self.are_there() || planted::is(Bug::StreamStagedUnheld) {
+            return None;
+        }
+        let large = Arc::new(KeptLarge::new(segments()));
+        let mut kept = self.kept();
+        self.are_there().then(|| {
+            kept.zones.stage(&large);
+            large
+        })
+    }
+
+    /// Lets go of a large commit that never got a number.
+    pub(crate) fn let_staged_go(&self, large: &Arc<KeptLarge>) -> LetGo {
+        self.kept().zones.let_staged_go(large)
     }
 
     /// Lets go of a zone that was taken away from its write head before anything was reserved in it.

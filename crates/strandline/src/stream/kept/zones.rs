@@ -13,6 +13,7 @@ use crate::keyspace::write_head::{Filled, WriteHead};
 use crate::record::extent::ExtentHold;
 use crate::record::zone::{StreamHold, Zone};
 use crate::ring::sequencer::Sequencer;
+use crate::stream::kept::staged::{CommitNumbers, KeptLarge, StagedSegment, ZoneReading};
 
 /// A zone that streams hold.
 pub(crate) struct KeptZone {
@@ -87,6 +88,22 @@ struct FullZone {
     zone: Arc<KeptZone>,
     /// Nothing in it is newer.
     upto: Seq,
+    reading: ZoneReading,
+}
+
+impl FullZone {
+    /// What to read of it, if its records are found in it.
+    fn part(&self) -> Option<ZonePart> {
+        let whole = ZonePart::of(&self.zone, self.zone.counts_to);
+        match &self.reading {
+            ZoneReading::Order => Some(whole),
+            ZoneReading::Adopt { number, at, .. } => {
+                let reading = self.reading.clone();
+                Some(ZonePart { base_seq: *number, start: *at, reading, ..whole })
+            }
+            ZoneReading::Elsewhere => None,
+        }
+    }
 }
 
 /// What to read of a zone. It does not hold the zone: who reads does, for as long as that takes.
@@ -98,6 +115,7 @@ pub(crate) struct ZonePart {
     pub base_seq: Seq,
     pub start: PmOffset,
     pub end: PmOffset,
+    pub reading: ZoneReading,
 }
 
 impl ZonePart {
@@ -111,6 +129,7 @@ impl ZonePart {
             base_seq: zone.base_seq,
             start: zone.start,
             end,
+            reading: ZoneReading::Order,
         }
     }
 }
@@ -132,6 +151,8 @@ impl LetGo {
 #[derive(Default)]
 pub(crate) struct KeptZones {
     open: Vec<OpenZone>,
+    /// Large commits on their way, some of them numbered by now.
+    staged: Vec<Arc<KeptLarge>>,
     /// Ascending by `upto`.
     full: VecDeque<FullZone>,
     /// Of values, by the numbers of the records that name them. So the ends of their commits ascend, too.
@@ -155,9 +176,33 @@ impl KeptZones {
 
     /// Holds a zone that takes no more records. Its newest has number `upto`, or an older one.
     pub(crate) fn full(&mut self, zone: Arc<KeptZone>, upto: Seq) {
+        self.add_full(FullZone { zone, upto, reading: ZoneReading::Order });
+    }
+
+    fn add_full(&mut self, full: FullZone) {
         // Nearly always it is the newest.
-        let behind = self.full.iter().rev().take_while(|each| each.upto > upto).count();
-        self.full.insert(self.full.len() - behind, FullZone { zone, upto });
+        let behind = self.full.iter().rev().take_while(|each| each.upto > full.upto).count();
+        self.full.insert(self.full.len() - behind, full);
+    }
+
+    /// Holds the zones of a large commit that has no number yet.
+    pub(crate) fn stage(&mut self, large: &Arc<KeptLarge>) {
+        self.staged.push(Arc::clone(large));
+    }
+
+    /// Lets go of a large commit that never got a number.
+    pub(crate) fn let_staged_go(&mut self, large: &Arc<KeptLarge>) -> LetGo {
+        let at = self.staged.iter().position(|each| Arc::ptr_eq(each, large));
+        let gone = at.map(|at| self.staged.swap_remove(at));
+        let zones = gone.iter().flat_map(|large| &large.segments).flat_map(|each| &each.zones);
+        LetGo { zones: zones.cloned().collect(), ..LetGo::default() }
+    }
+
+    /// Holds the zones of a segment of the large commit with these numbers.
+    pub(crate) fn adopted(&mut self, segment: &StagedSegment, numbers: CommitNumbers) {
+        for (zone, reading) in segment.reading(numbers.first) {
+            self.add_full(FullZone { zone: Arc::clone(zone), upto: numbers.last, reading });
+        }
     }
 
     /// Holds the extent of the value of record `seq`, whose commit ends with `end`.
@@ -188,6 +233,13 @@ impl KeptZones {
             true
         });
         filled.into_iter().for_each(|(zone, upto)| self.full(zone, upto));
+        let numbered = self.staged.extract_if(.., |large| large.numbers().is_some());
+        for large in numbered.collect::<Vec<_>>() {
+            for (segment, numbers) in large.segments.iter().zip(std::iter::repeat(large.numbers()))
+            {
+                numbers.into_iter().for_each(|numbers| self.adopted(segment, numbers));
+            }
+        }
         parts
     }
 
@@ -200,7 +252,7 @@ impl KeptZones {
     pub(crate) fn parts(&mut self, sequencer: &Sequencer, passed: Seq) -> Vec<ZonePart> {
         let mut parts = self.look(sequencer);
         let behind = self.full.range(self.first_behind(passed)..);
-        parts.extend(behind.map(|each| ZonePart::of(&each.zone, each.zone.counts_to)));
+        parts.extend(behind.filter_map(FullZone::part));
         parts
     }
 
@@ -233,9 +285,8 @@ impl KeptZones {
 
     /// Lets go of everything.
     pub(crate) fn let_all_go(&mut self) -> LetGo {
-        let KeptZones { open, full, extents, .. } = std::mem::take(self);
-        let open = open.into_iter().map(|each| each.zone);
-        let zones = open.chain(full.into_iter().map(|each| each.zone)).collect();
+        let zones = self.zones().cloned().collect();
+        let KeptZones { extents, .. } = std::mem::take(self);
         LetGo { zones, extents }
     }
 
@@ -312,10 +363,16 @@ impl KeptZones {
         last
     }
 
+    fn zones(&self) -> impl Iterator<Item = &Arc<KeptZone>> {
+        let open = self.open.iter().map(|each| &each.zone);
+        let staged = self.staged.iter().flat_map(|large| &large.segments);
+        let full = self.full.iter().map(|each| &each.zone);
+        open.chain(staged.flat_map(|segment| &segment.zones)).chain(full)
+    }
+
     /// All zones and extents.
     pub(crate) fn all(&self) -> (Vec<Arc<KeptZone>>, Vec<Arc<ExtentHold>>) {
-        let open = self.open.iter().map(|each| &each.zone);
-        let zones = open.chain(self.full.iter().map(|each| &each.zone)).cloned().collect();
+        let zones = self.zones().cloned().collect();
         (zones, self.extents.values().map(|kept| Arc::clone(&kept.hold)).collect())
     }
 }

@@ -1,20 +1,24 @@
 //! L4: adopt records make the commit count.
 
+use std::sync::Arc;
+
 use base::{PmOffset, Seq};
 use pmem::{InFlight, Site, Submitted};
 
 use crate::engine::Engine;
 use crate::record::adopt::{self, StagedPart};
 use crate::record::format::{self, Kind, SeqForm, Shape, ZoneBinding};
+use crate::stream::kept::{KeptZone, StagedSegment};
 use crate::write::acknowledge::Published;
 use crate::write::large::layout::adopt_shape;
 use crate::write::large::{LargeCommit, LargePhase, StagedGroup, StagedZone};
+use crate::write::op::Stored;
 
 impl<'e> LargeCommit<'e, '_> {
     /// W3, first half: writes the adopt records.
     pub(crate) fn copy(&mut self) -> InFlight<'e> {
         debug_assert_eq!(self.phase, LargePhase::Reserved);
-        self.phase = LargePhase::Copied;
+        self.hold_values_for_streams();
         let region = &*self.engine.media.region;
         let mut flight = region.nothing_in_flight(Site::Adopt);
         let mut stage = Vec::new();
@@ -23,7 +27,22 @@ impl<'e> LargeCommit<'e, '_> {
             group.encode(self.engine, &mut stage, Kind::Adopt, self.number, self.published);
             flight.join(region.copy_nt(Site::Adopt, group.adopt_at().get(), &stage));
         }
+        self.phase = LargePhase::Copied;
         flight
+    }
+
+    /// Change streams hold its long values before it is visible.
+    fn hold_values_for_streams(&self) {
+        if self.kept.is_none() {
+            return;
+        }
+        let changes_from = self.number + self.groups.len() as u64;
+        for op in self.ops.iter() {
+            if let Stored::Extent(hold, _) = &op.stored {
+                let seq = changes_from + u64::from(op.place);
+                self.engine.streams.hold_extent(seq, self.last_seq(), hold);
+            }
+        }
     }
 
     /// W3, second half: the fence by which the commit counts, or its place in the queue of the log.
@@ -108,6 +127,9 @@ impl Drop for LargeCommit<'_, '_> {
     fn drop(&mut self) {
         match self.phase {
             LargePhase::Staging => {
+                if let Some(kept) = self.kept.take() {
+                    drop(self.engine.streams.let_staged_go(&kept));
+                }
                 let zones = self.groups.iter().flat_map(|group| &group.zones);
                 zones.for_each(|staged| staged.zone.retire());
             }
@@ -121,6 +143,14 @@ impl StagedGroup<'_> {
     /// Bytes of its records.
     pub(super) fn bytes(&self) -> u64 {
         self.zones.iter().map(|staged| staged.plan.len).sum()
+    }
+
+    /// Its zones as change streams hold them.
+    pub(super) fn segment_for_streams(&self) -> StagedSegment {
+        let kept = |staged: &StagedZone| {
+            Arc::new(KeptZone::new(&staged.zone, self.space.id, staged.zone.end))
+        };
+        StagedSegment { zones: self.zones.iter().map(kept).collect(), adopt_at: self.adopt_at() }
     }
 
     /// Where its adopt record goes.

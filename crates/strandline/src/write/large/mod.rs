@@ -35,6 +35,7 @@ use crate::record::format::Segment;
 use crate::record::zone::Zone;
 use crate::ring::Ticket;
 use crate::runtime::is_in_turn;
+use crate::stream::kept::KeptLarge;
 use crate::write::condition::Condition;
 use crate::write::numbering::Numbering;
 use crate::write::op::Ops;
@@ -89,6 +90,8 @@ pub(crate) struct LargeCommit<'e, 'a> {
     turn: LargeTurn<'e>,
     /// What each group writes, once it has met locks.
     write_sets: Vec<WriteSet<'a>>,
+    /// Its zones as change streams hold them, once it is staged.
+    kept: Option<Arc<KeptLarge>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -155,16 +158,13 @@ impl<'e, 'a> LargeCommit<'e, 'a> {
     /// L1: routes the changes, which keep their subranges from now on, and takes zones and memory for all of them.
     ///
     /// # Errors
-    /// `LimitExceeded` for a record that no zone holds, and where there are change streams; `NoSpace`, `Busy`, `Closed`.
+    /// `LimitExceeded` for a record that no zone holds; `NoSpace`, `Busy`, `Closed`.
     pub(crate) fn admit(
         mut turn: LargeTurn<'e>,
         mut ops: Ops<'a>,
         way: WriteWay,
     ) -> Result<LargeCommit<'e, 'a>> {
         let engine = turn.engine();
-        if engine.streams.are_there() {
-            return Err(with_streams(engine.commit_bytes_max()));
-        }
         turn.keep_uncut(spaces(&ops));
         let mut routed: Vec<(Range<usize>, Arc<Subrange>)> = Vec::new();
         route::groups(&mut ops, |ops, subrange| routed.push((ops, Arc::clone(subrange))));
@@ -205,6 +205,7 @@ impl<'e, 'a> LargeCommit<'e, 'a> {
             way,
             turn,
             write_sets: Vec::new(),
+            kept: None,
         };
         commit.take_room()?;
         Ok(commit)
@@ -271,16 +272,6 @@ fn live_bounds(ops: &Ops<'_>, range: Range<usize>) -> Option<(usize, usize)> {
         let key = ops[at].key;
         (if key < ops[low].key { at } else { low }, if key > ops[high].key { at } else { high })
     }))
-}
-
-/// Readers of change streams find commits by their records in zones that are filled in the order of numbers. Staged ones are not.
-#[cold]
-fn with_streams(most: u64) -> Error {
-    let text = format!(
-        "a batch of more than {most} bytes of records; a store that has change streams takes no larger one: split it, or drop them \
-         (see `strandline streams`)"
-    );
-    Error::new(ErrorKind::LimitExceeded, "write", text)
 }
 
 #[cold]

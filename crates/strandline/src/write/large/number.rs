@@ -14,6 +14,7 @@ use crate::locks::table::{LockTable, OwnerId};
 use crate::record::format::Kind;
 use crate::ring::sequencer::SequencerGuard;
 use crate::span::Span;
+use crate::stream::kept::CommitNumbers;
 use crate::write::among_locks::InWay;
 use crate::write::commit::HELD_YIELDS;
 use crate::write::condition::Condition;
@@ -124,6 +125,9 @@ impl<'e, 'a> Numbering<'e> for LargeCommit<'e, 'a> {
         let last_seq = number + self.count() - 1;
         for (group, switch) in self.groups.iter().zip(&switches) {
             group.switch(&pass, engine, switch, number, last_seq);
+        }
+        if let Some(kept) = &self.kept {
+            kept.take(CommitNumbers { first: number, last: last_seq });
         }
         condition.taken(&pass, last_seq);
         let (ticket, _) = pass.take(count);

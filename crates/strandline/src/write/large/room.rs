@@ -35,7 +35,7 @@ impl LargeCommit<'_, '_> {
         let engine = self.engine;
         let mut plans = Vec::with_capacity(self.groups.len());
         let mut needs = LargeNeeds {
-            claim: if self.ops.iter().all(|op| op.deletes()) { Claim::Delete } else { Claim::Put },
+            claim: self.way.claim(self.ops.iter().all(|op| op.deletes())),
             whose: Vec::new(),
             bytes: 0,
             dram: 0,

@@ -69,6 +69,8 @@ impl LargeCommit<'_, '_> {
         if self.next.group < self.groups.len() {
             return Ok(StagedSoFar::Part);
         }
+        let segments = || self.groups.iter().map(StagedGroup::segment_for_streams).collect();
+        self.kept = engine.streams.hold_staged(segments);
         // Scans of others walk these ranges until W5.
         self.vacating = Vacating::announce(&self.ops);
         Ok(StagedSoFar::All)
