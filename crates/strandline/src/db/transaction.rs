@@ -36,7 +36,6 @@ use crate::snapshot::Reader;
 use crate::span::Span;
 use crate::transaction::certificate::{Certificate, CheckedKey, CheckedRange};
 use crate::transaction::key_ranges::KeyRanges;
-use crate::transaction::prepared_record::ReliedOn;
 use crate::write::op::check_range;
 
 /// Reads and changes that take effect as one, or not at all.
@@ -101,24 +100,16 @@ enum Checks {
 }
 
 impl ReadSet {
-    fn spaces(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
-        let of_keys = self.keys.iter().map(|(space, _)| space);
-        of_keys.chain(self.ranges.values().map(|(space, _)| space))
-    }
-
     /// What others must leave alone.
-    fn relied_on(&self) -> Vec<ReliedOn> {
-        let keys = self.keys.iter().map(|(space, key)| ReliedOn {
-            keyspace: space.id,
-            what: What::Key(Arc::from(&key[..])),
+    fn relied_on(&self) -> impl Iterator<Item = (Arc<KeyspaceState>, What)> {
+        let key = |(space, key): &(Arc<KeyspaceState>, Slice)| {
+            (Arc::clone(space), What::Key(Arc::from(&key[..])))
+        };
+        let ranges = self.ranges.values().flat_map(|(space, ranges)| {
+            let range = |span| (Arc::clone(space), What::Range(Arc::new(span)));
+            ranges.disjoint().into_iter().map(range)
         });
-        let ranges = self.ranges.iter().flat_map(|(keyspace, (_, ranges))| {
-            ranges
-                .disjoint()
-                .into_iter()
-                .map(|span| ReliedOn { keyspace: *keyspace, what: What::Range(Arc::new(span)) })
-        });
-        keys.chain(ranges).collect()
+        self.keys.iter().map(key).chain(ranges)
     }
 }
 

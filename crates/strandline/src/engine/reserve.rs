@@ -138,13 +138,14 @@ impl Engine {
         if enough { self.space.grant_staged(whose, base_seq, reserved) } else { None }
     }
 
-    /// Takes an extent for a value of `len` bytes, leaving the reserves alone.
-    pub(crate) fn take_value_extent(&self, len: u64) -> Option<ExtentHold> {
+    /// Takes an extent for a value of `len` bytes, leaving alone what `claim` must.
+    pub(crate) fn take_value_extent(&self, len: u64, claim: Claim) -> Option<ExtentHold> {
         self.reclaim();
         let budget = self.budget();
-        if !self.has_file_room(&budget, len) {
+        if claim == Claim::Put && !self.has_file_room(&budget, len) {
             return None;
         }
+        let reserved = budget.reserved_zones(claim);
         let pool = &self.media.pool;
         let take = || ExtentHold::take(pool, &self.space.pending_free, len);
         let mut taken = take();
@@ -152,7 +153,7 @@ impl Engine {
         if let Some(cache) = self.pm_cache() {
             let zone_len = pool.geometry().zone_len();
             let free = || u64::from(pool.space().free_zones) * zone_len;
-            let kept = u64::from(budget.put_reserve) * zone_len;
+            let kept = u64::from(reserved) * zone_len;
             while taken.is_none() && free() + cache.taken() >= len + kept && cache.give_back(1) > 0
             {
                 self.reclaim();
@@ -164,8 +165,8 @@ impl Engine {
             taken = take();
         }
         let hold = taken?;
-        self.free_zones(budget.put_reserve);
-        if pool.space().free_zones < budget.put_reserve {
+        self.free_zones(reserved);
+        if pool.space().free_zones < reserved {
             hold.give_back_unwritten(pool);
             return None;
         }

@@ -210,7 +210,7 @@ impl KeyspaceState {
                 tiers: tiers.clone(),
             }),
             memtable_bytes: options.memtable_bytes.unwrap_or(u64::MAX),
-            hooks: Arc::new(hooks.of(options)),
+            hooks: Arc::new(if is_own_name(name) { hooks.of_own() } else { hooks.of(options) }),
             expiry: hooks.expiry(options),
             routes: ArcSwap::from_pointee(Routes::new(subranges)),
             admin: Mutex::new(()),

@@ -64,6 +64,11 @@ impl StoreHooks {
         Called::new(operator, filter, Arc::clone(&self.failures))
     }
 
+    /// None: of what the store writes for itself no code of the application decides.
+    pub(crate) fn of_own(&self) -> Called {
+        Called::new(Plug::Empty, Plug::Empty, Arc::clone(&self.failures))
+    }
+
     fn operator(&self, options: &KeyspaceOptions) -> Plug<dyn MergeOperator> {
         let hooks = &self.hooks;
         let Some(name) = &options.merge_operator else {

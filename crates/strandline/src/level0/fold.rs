@@ -117,7 +117,7 @@ impl Folder<'_> {
         let (mut kind, mut hold) = (folded.kind, None);
         if long {
             let wanted = (kind == Kind::Put).then_some(folded.value.len() as u64);
-            let extent = wanted.and_then(|len| self.engine.take_value_extent(len));
+            let extent = wanted.and_then(|len| self.engine.take_value_extent(len, Claim::Put));
             let Some(extent) = extent else { return Ok(None) };
             kind = Kind::PutExtent;
             hold = Some(self.engine.fill_extent(extent, &folded.value)?);

@@ -97,13 +97,22 @@ impl<T> Intervals<T> {
     }
 
     pub(crate) fn get_mut(&mut self, lower: &[u8], no: u64) -> Option<&mut T> {
+        let at = self.find(lower, no)?;
+        self.nodes[at].value.as_mut()
+    }
+
+    pub(crate) fn span_of(&self, lower: &[u8], no: u64) -> Option<&Span> {
+        Some(&self.nodes[self.find(lower, no)?].span)
+    }
+
+    fn find(&self, lower: &[u8], no: u64) -> Option<usize> {
         let mut link = self.root;
         while let Some(at) = link {
             let node = &self.nodes[at];
             link = match (lower, no).cmp(&(&node.span.lower, node.no)) {
                 Ordering::Less => node.left,
                 Ordering::Greater => node.right,
-                Ordering::Equal => return self.nodes[at].value.as_mut(),
+                Ordering::Equal => return Some(at),
             };
         }
         None

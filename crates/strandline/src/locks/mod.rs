@@ -5,8 +5,7 @@
 //! (`write/among_locks.rs`).
 //!
 //! - **I-LOCK-4** Where a lock is held, the write head says so; it is said and taken back under the mutex of the locks.
-//! - **I-LOCK-5** Who has been given a lock sees all that was written to what it locks: it waits until the newest number given there
-//!   is visible. Writes without locks got theirs before the write head said that there are some, the others before they
+//! - **I-LOCK-5** Who has been given a lock sees all that was written to what it locks: it waits until that is visible. Writes without locks got theirs before the write head said that there are some, the others before they
 //!   gave their locks back.
 
 mod deadlock;

@@ -9,6 +9,8 @@ pub(crate) struct NamedOwner {
     owner: OwnerId,
     /// The keyspaces that it changes, ascending.
     spaces: Vec<u32>,
+    /// Bytes that are set aside for its commit.
+    set_aside: u64,
     stage: NamedStage,
 }
 
@@ -34,17 +36,17 @@ impl LockTable {
             return Err(Error::new(ErrorKind::Exists, "prepare", text));
         }
         let stage = NamedStage::BeingPrepared;
-        self.names.insert(name.to_owned(), NamedOwner { owner, spaces, stage });
+        self.names.insert(name.to_owned(), NamedOwner { owner, spaces, set_aside: 0, stage });
         if let Some(owner) = self.owners.get_mut(&owner) {
             owner.name = Some(name.to_owned());
         }
         Ok(())
     }
 
-    /// The record of `name` is there: its locks do not expire.
-    pub(crate) fn is_prepared(&mut self, name: &str) {
+    /// The record of `name` is there: its locks do not expire, and so many bytes are set aside for it.
+    pub(crate) fn is_prepared(&mut self, name: &str, set_aside: u64) {
         let Some(named) = self.names.get_mut(name) else { return };
-        named.stage = NamedStage::Prepared;
+        (named.stage, named.set_aside) = (NamedStage::Prepared, set_aside);
         if let Some(owner) = self.owners.get_mut(&named.owner) {
             owner.standing = Standing::Committing;
         }
@@ -80,9 +82,9 @@ impl LockTable {
         }
     }
 
-    /// The name is free again.
-    pub(crate) fn forget_name(&mut self, name: &str) {
-        self.names.remove(name);
+    /// The name is free again. Tells how many bytes are set aside for it.
+    pub(crate) fn forget_name(&mut self, name: &str) -> u64 {
+        self.names.remove(name).map_or(0, |named| named.set_aside)
     }
 
     /// Names of prepared transactions, in their order.

@@ -212,6 +212,14 @@ impl SpaceLocks {
         self.ranges(name.mode).get_mut(&name.lower, name.no)
     }
 
+    pub(crate) fn span_of(&self, name: &RangeName) -> Option<&Span> {
+        let ranges = match name.mode {
+            LockMode::Shared => &self.shared_ranges,
+            LockMode::Exclusive => &self.exclusive_ranges,
+        };
+        ranges.span_of(&name.lower, name.no)
+    }
+
     /// The keys of `span` that are locked or waited for, from `from` on.
     pub(crate) fn keys_of<'l>(
         &'l self,

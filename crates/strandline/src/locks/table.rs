@@ -527,6 +527,19 @@ impl LockTable {
         self.untangle();
     }
 
+    /// What `owner` has locked.
+    pub(crate) fn held_by(&self, owner: OwnerId) -> Vec<(Arc<KeyspaceState>, What)> {
+        let Some(owner) = self.owners.get(&owner) else { return Vec::new() };
+        let space = |id: u32| Some(Arc::clone(&self.spaces.get(&id)?.space));
+        let key = |(id, key): &(u32, Arc<[u8]>)| Some((space(*id)?, What::Key(Arc::clone(key))));
+        let range = |name: &RangeName| {
+            let span = self.spaces.get(&name.keyspace)?.span_of(name)?;
+            Some((space(name.keyspace)?, What::Range(Arc::new(span.clone()))))
+        };
+        let keys = owner.keys.iter().filter_map(key);
+        keys.chain(owner.ranges.iter().filter_map(range)).collect()
+    }
+
     /// The earliest time at which a lock in the way of a waiting owner may be taken from its holder.
     pub(crate) fn next_expiry(&mut self, owner: OwnerId) -> Option<Instant> {
         if self.expiring == 0 {
@@ -534,7 +547,9 @@ impl LockTable {
         }
         let place = self.owners.get(&owner)?.waiting.as_ref()?.at.clone();
         let holders = self.holders(&place);
-        let of = |id: &OwnerId| self.owners.get(id).and_then(|owner| expires(owner.kind));
+        // One that commits or is prepared keeps its locks, however long that takes.
+        let active = |owner: &&OwnerState| owner.standing == Standing::Active;
+        let of = |id: &OwnerId| expires(self.owners.get(id).filter(active)?.kind);
         holders.iter().filter_map(of).min()
     }
 }

@@ -23,7 +23,7 @@ use crate::cache::StoreCache;
 use crate::engine::{Access, Engine};
 use crate::hooks::Hooks;
 use crate::iter::merging::MergingIterator;
-use crate::keyspace::KeyspaceState;
+use crate::keyspace::{KeyspaceState, is_own_name};
 use crate::open::ground::{Ground, Machine};
 use crate::open::open_dram::WAL;
 use crate::open::store_file::{IDENTITY, IDENTITY_STAGED};
@@ -351,6 +351,14 @@ impl Left {
             sources.deletes.extend(deletes);
             sources.entries.push(entries);
         }
+        // Their entries may be old ones, of transactions that were committed or rolled back long ago.
+        self.keyspaces.retain(|name, _| {
+            let own = is_own_name(name);
+            if own {
+                lost.push(unknown(format!("prepared transactions, and which had ended ({name})")));
+            }
+            !own
+        });
         Ok(())
     }
 

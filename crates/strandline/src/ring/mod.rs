@@ -192,19 +192,19 @@ impl Ring {
         self.visible() >= seq
     }
 
-    /// Whether all commits up to `seq` have been handed to [`Ring::complete`]: they are indexed, visible or not. It costs a look at each
-    /// of them that is not visible.
-    pub(crate) fn has_completed(&self, seq: Seq) -> bool {
-        let mut next = self.head.published.load(Ordering::Acquire);
+    /// Whether all commits up to `seq` have been handed to [`Ring::complete`]: they are indexed, visible or not. It looks at each of them
+    /// from `next` on, which it moves to the first that has not; 0 at first.
+    pub(crate) fn has_completed(&self, seq: Seq, next: &mut u64) -> bool {
+        *next = self.head.published.load(Ordering::Acquire).max(*next);
         while self.visible() < seq {
-            let word = self.slot(next).load(Ordering::Acquire);
-            if word & 1 != lap(next) {
+            let word = self.slot(*next).load(Ordering::Acquire);
+            if word & 1 != lap(*next) {
                 return false;
             }
             if word >> 1 >= seq.get() {
                 return true;
             }
-            next += 1;
+            *next += 1;
         }
         true
     }
@@ -259,7 +259,7 @@ mod tests {
         let (ring, gate) = (Ring::new(Seq::new(10), Durably::AtOnce), Sequencer::new(Seq::new(11)));
         let tickets = [0; 3].map(|_| gate.enter(&ring).expect("room").take(2).0);
         let completed =
-            || [10, 11, 12, 13, 14, 15, 16, 17].map(|no| ring.has_completed(Seq::new(no)));
+            || [10, 11, 12, 13, 14, 15, 16, 17].map(|no| ring.has_completed(Seq::new(no), &mut 0));
         let upto = |last: u64| [10, 11, 12, 13, 14, 15, 16, 17].map(|no| no <= last);
         ring.complete(tickets[1], submitted(&region));
         assert_eq!(completed(), upto(10), "the first is open");

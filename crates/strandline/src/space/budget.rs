@@ -18,7 +18,7 @@ const LEVEL0_SHARE: u64 = 16;
 pub(crate) enum Claim {
     /// Commits with values.
     Put,
-    /// Commits that only delete, which leads to free space.
+    /// Commits that only delete, which leads to free space, and those whose space was set aside.
     Delete,
     /// Cleaning, which frees more than it takes.
     Clean,
@@ -108,6 +108,8 @@ pub(crate) struct SpaceFigures {
     pub indexes: IndexNeeds,
     /// Tables in persistent memory.
     pub pm_tables: PmRoomFigures,
+    /// Set aside for prepared transactions.
+    pub set_aside: u64,
     /// Value files there.
     pub pm_values: PmRoomFigures,
     pub pm_cache: CacheRoomFigures,
@@ -174,7 +176,13 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
     let clean = if compacts { 0 } else { CLEAN_ZONES };
     // The table of a zone of tombstones is small, and the merge behind it frees more.
     let delete_reserve = zones(for_deletes) + clean;
-    let put_reserve = zones(for_puts) + clean + DELETE_ZONES + figures.zones / PARTED_SHARE;
+    // A zone ends before it is quite full, and one is filled that was granted last.
+    let set_aside = match figures.set_aside {
+        0 => 0,
+        bytes => zones(bytes + bytes / 3) + 1,
+    };
+    let for_writers = clean + DELETE_ZONES + figures.zones / PARTED_SHARE;
+    let put_reserve = zones(for_puts) + for_writers + set_aside;
     let kept_from_writers = u64::from(put_reserve) * zone_len;
 
     // Files must have room for all that persistent memory holds (I-ROOM-1), but for value files, which stay there if nothing else
@@ -188,7 +196,7 @@ pub(crate) fn decide(figures: &SpaceFigures) -> SpaceBudget {
                 + figures.streams.held
                 + ready.min(files.slack);
             let coming = figures.used.saturating_sub(stays);
-            let coming = bytes_in_files(coming, files.cut_at);
+            let coming = bytes_in_files(coming + figures.set_aside, files.cut_at);
             (coming, files.for_writers.saturating_sub(files.taken + coming))
         }
     };
@@ -289,6 +297,7 @@ mod tests {
                 longest_flush: 6 * MIB,
                 longest_merge: 30 * MIB,
             },
+            set_aside: 0,
             pm_tables: PmRoomFigures::default(),
             pm_values: PmRoomFigures::default(),
             pm_cache: CacheRoomFigures::default(),
@@ -350,6 +359,19 @@ mod tests {
             assert_eq!(budget.reserved_zones(Claim::Put), expected.0);
             assert_eq!(budget.reserved_zones(Claim::Delete), expected.1);
             assert_eq!(budget.reserved_zones(Claim::Clean), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_set_aside_is_kept_from_puts() {
+        for figures in [in_memory(), with_tables()] {
+            let (before, with) =
+                (decide(&figures), decide(&SpaceFigures { set_aside: 30 * MIB, ..figures }));
+            assert_eq!(with.put_reserve, before.put_reserve + 11, "40 MiB, and a zone");
+            assert_eq!(with.delete_reserve, before.delete_reserve);
+            assert_eq!(with.headroom, before.headroom - 44 * MIB);
+            let room = |budget: SpaceBudget| budget.file_room / MIB;
+            assert!(figures.files.is_none() || room(with) < room(before) - 29);
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Space {
     streams_share: AtomicU64,
     /// Bytes that the runs of a large commit on its way may take.
     pub staged_runs: AtomicU64,
+    /// Bytes that prepared transactions will take.
+    pub set_aside: AtomicU64,
     regrants: AtomicU64,
 }
 
@@ -70,6 +72,7 @@ impl Space {
             indexes: Mutex::default(),
             streams_share: AtomicU64::new(0),
             staged_runs: AtomicU64::new(0),
+            set_aside: AtomicU64::new(0),
             regrants: AtomicU64::new(0),
         }
     }
@@ -110,6 +113,7 @@ impl Space {
             subranges: self.holders.subranges(),
             memtable_bytes: self.memtable_bytes,
             indexes: *self.indexes.lock().unwrap_or_else(PoisonError::into_inner),
+            set_aside: self.set_aside.load(Relaxed),
             pm_tables: memory.map(|memory| room_figures(&memory.tables)).unwrap_or_default(),
             pm_values: memory.map(|memory| room_figures(&memory.values)).unwrap_or_default(),
             pm_cache: tables

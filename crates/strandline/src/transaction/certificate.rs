@@ -5,7 +5,8 @@
 //!
 //! - Nothing newer than its snapshot was given there: it takes its number.
 //! - Else it notes what was given last, waits until that is indexed, and looks its keys up. A newer version is a
-//!   conflict, told once that is visible. What it has looked at need not be durable: its own commit is not visible before that. If there is none, it takes its number in a pass that finds the write heads as it had noted them.
+//!   conflict, which it tells once that is visible. If there is none, it takes its number in a pass that finds the write heads as
+//!   it had noted them. What it has looked at need not be durable: its own commit is not visible before that is.
 //! - If they have moved again and again, it holds them, which keeps other writers out, and looks once more.
 //!
 //! **I-TXN-3** Between a transaction's snapshot and its number no other commit has written what it checks. So commits are
@@ -111,21 +112,21 @@ impl<'t> Certificate<'t> {
         }
     }
 
-    /// Looks up what is checked at a front, in what was written up to `upto`.
-    fn look_at(&self, front: &Front, upto: Seq) -> Result<()> {
+    /// Looks up what is checked at a front, in what was written up to `upto`. Tells the first that was written.
+    fn look_at(&self, front: &Front, upto: Seq) -> Result<Option<(&'t KeyspaceState, Written)>> {
         let since = self.since.max(front.clear_upto);
         for CheckedKey { space, key } in &self.keys[front.keys.clone()] {
             if let Some(seq) = self.engine.key_written_since(space, key, since, upto)? {
-                return Err(self.lost(space, Written { key: key.to_vec(), seq }));
+                return Ok(Some((space, Written { key: key.to_vec(), seq })));
             }
         }
         for CheckedRange { space, span } in &self.ranges[front.ranges.clone()] {
             let span = span.within(&front.subrange.span);
             if let Some(written) = self.engine.range_written(space, &span, Since { since, upto })? {
-                return Err(self.lost(space, written));
+                return Ok(Some((space, written)));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn let_go(&mut self, pass: &SequencerGuard<'_>) {
@@ -208,8 +209,12 @@ impl Condition for Certificate<'_> {
         }
         planted::step("look keys of a transaction up");
         let moved = |front: &Front| front.noted > self.since && front.noted > front.clear_upto;
-        for front in self.fronts.iter().filter(|front| moved(front)) {
-            self.look_at(front, newest)?;
+        let fronts = self.fronts.iter().filter(|front| moved(front));
+        let first = fronts.map(|front| self.look_at(front, newest)).find_map(Result::transpose);
+        if let Some((space, written)) = first.transpose()? {
+            // Others go on while it waits for what it lost to.
+            self.give_way();
+            return Err(self.lost(space, written));
         }
         self.fronts.iter_mut().for_each(|front| front.clear_upto = front.noted);
         planted::step("keys of a transaction were looked up");

@@ -1,20 +1,24 @@
 //! What is kept of a prepared transaction: its changes, and what it relies on that it does not change. See docs/format/prepared.md.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::LockMode;
 use base::codec::{Reader, put_varint};
+use base::planted::{self, Bug};
 
 use crate::locks::space::What;
 use crate::record::format::Kind;
 use crate::span::Span;
 
 const VERSION: u64 = 1;
+/// Bytes of a record beside its key and value, at most.
+const HEAD: u64 = 128;
 
 /// A change of a prepared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedChange<'r> {
-    /// The keyspace's identifier.
+    /// The keyspace's place in the record.
     pub keyspace: u32,
     pub kind: Kind,
     pub key: &'r [u8],
@@ -24,7 +28,7 @@ pub(crate) struct PreparedChange<'r> {
 /// What no other may write until the transaction has ended, besides what it changes.
 #[derive(Clone, Debug)]
 pub(crate) struct ReliedOn {
-    /// The keyspace's identifier.
+    /// The keyspace's place in the record.
     pub keyspace: u32,
     pub what: What,
 }
@@ -32,6 +36,8 @@ pub(crate) struct ReliedOn {
 /// A prepared transaction as its record has it.
 #[derive(Debug)]
 pub(crate) struct PreparedRecord<'r> {
+    /// Names: a repaired store gives keyspaces other numbers.
+    pub keyspaces: Vec<&'r str>,
     /// In their order.
     pub changes: Vec<PreparedChange<'r>>,
     pub relied_on: Vec<ReliedOn>,
@@ -51,9 +57,28 @@ impl PreparedChange<'_> {
 }
 
 impl<'r> PreparedRecord<'r> {
+    /// A record of these changes. Of what is relied on it keeps what they do not lock anyway.
+    pub(crate) fn new(
+        keyspaces: Vec<&'r str>,
+        changes: Vec<PreparedChange<'r>>,
+        relied_on: impl Iterator<Item = ReliedOn>,
+    ) -> PreparedRecord<'r> {
+        let is_key = |change: &&PreparedChange<'_>| change.kind != Kind::RangeDelete;
+        let changed = changes.iter().filter(is_key).map(|change| (change.keyspace, change.key));
+        let changed: BTreeSet<(u32, &[u8])> = changed.collect();
+        let relied_on = relied_on.filter(|on| match &on.what {
+            What::Key(key) => !changed.contains(&(on.keyspace, &key[..])),
+            What::Range(_) => true,
+        });
+        let relied_on = relied_on.collect();
+        PreparedRecord { keyspaces, changes, relied_on }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, VERSION);
+        put_varint(&mut out, self.keyspaces.len() as u64);
+        self.keyspaces.iter().for_each(|name| put_bytes(&mut out, name.as_bytes()));
         put_varint(&mut out, self.changes.len() as u64);
         for change in &self.changes {
             put_varint(&mut out, change.keyspace.into());
@@ -85,16 +110,24 @@ impl<'r> PreparedRecord<'r> {
         if reader.varint()? != VERSION {
             return None;
         }
+        let mut keyspaces = Vec::new();
+        for _ in 0..reader.varint()? {
+            keyspaces.push(std::str::from_utf8(take_bytes(&mut reader)?).ok()?);
+        }
+        let place = |reader: &mut Reader<'_>| {
+            let place: u32 = reader.varint()?.try_into().ok()?;
+            ((place as usize) < keyspaces.len()).then_some(place)
+        };
         let mut changes = Vec::new();
         for _ in 0..reader.varint()? {
-            let keyspace = reader.varint()?.try_into().ok()?;
+            let keyspace = place(&mut reader)?;
             let kind = kind(reader.u8()?)?;
             let (key, value) = (take_bytes(&mut reader)?, take_bytes(&mut reader)?);
             changes.push(PreparedChange { keyspace, kind, key, value });
         }
         let mut relied_on = Vec::new();
         for _ in 0..reader.varint()? {
-            let keyspace = reader.varint()?.try_into().ok()?;
+            let keyspace = place(&mut reader)?;
             let form = reader.u8()?;
             let first = take_bytes(&mut reader)?;
             let what = match form {
@@ -108,7 +141,16 @@ impl<'r> PreparedRecord<'r> {
             };
             relied_on.push(ReliedOn { keyspace, what });
         }
-        (reader.remaining() == 0).then_some(PreparedRecord { changes, relied_on })
+        (reader.remaining() == 0).then_some(PreparedRecord { keyspaces, changes, relied_on })
+    }
+
+    /// Bytes of space that its changes take when they are committed.
+    pub(crate) fn space_needed(&self) -> u64 {
+        if planted::is(Bug::PreparedSpaceTaken) {
+            return 0;
+        }
+        let bytes = self.changes.iter().map(|change| change.key.len() + change.value.len());
+        bytes.map(|bytes| bytes as u64 + HEAD).sum()
     }
 
     /// All that it locks, and how.
@@ -150,7 +192,7 @@ mod tests {
         let change = |keyspace, kind, key, value| PreparedChange { keyspace, kind, key, value };
         let changes = vec![
             change(0, Kind::Put, &b"a"[..], &b"1"[..]),
-            change(300, Kind::Delete, b"", b""),
+            change(2, Kind::Delete, b"", b""),
             change(1, Kind::Merge, b"\xff\0", &[7; 300]),
             change(1, Kind::RangeDelete, b"b", b"c"),
         ];
@@ -159,11 +201,15 @@ mod tests {
             What::Range(Arc::new(Span { lower: lower.into(), upper }))
         };
         let relied_on = [What::Key(Arc::from(&b"k"[..])), range("", None), range("a", Some("b"))];
-        let relied_on = relied_on.map(|what| ReliedOn { keyspace: 9, what }).to_vec();
-        let record = PreparedRecord { changes: changes.clone(), relied_on };
+        let relied_on = relied_on.map(|what| ReliedOn { keyspace: 2, what });
+        let changed = ReliedOn { keyspace: 0, what: What::Key(Arc::from(&b"a"[..])) };
+        let keyspaces = vec!["default", "other", "third"];
+        let all = relied_on.into_iter().chain([changed]);
+        let record = PreparedRecord::new(keyspaces.clone(), changes.clone(), all);
+        assert_eq!(record.relied_on.len(), 3, "what is changed is locked anyway");
         let bytes = record.encode();
         let back = PreparedRecord::decode(&bytes).expect("it is one");
-        assert_eq!(back.changes, changes);
+        assert_eq!((&back.changes, &back.keyspaces), (&changes, &keyspaces));
         let told =
             |record: &PreparedRecord<'_>| format!("{:?}", record.locks().collect::<Vec<_>>());
         assert_eq!(told(&back), told(&record));

@@ -79,8 +79,8 @@ impl Engine {
 
     /// Returns when everything up to `seq` is indexed. It may not be durable yet, so it is not to be told to anyone.
     pub(crate) fn await_indexed(&self, seq: Seq) -> Result<()> {
-        let mut round = 0;
-        while !self.sequence.ring.has_completed(seq) {
+        let (mut round, mut next) = (0, 0);
+        while !self.sequence.ring.has_completed(seq, &mut next) {
             self.rest(round)?;
             round += 1;
         }

@@ -23,6 +23,7 @@ use crate::throttle::HELP_DEBT;
 use crate::throttle::debt::{self, BackgroundState};
 use crate::write::op::Op;
 use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 /// For how long a writer waits for others to leave what they read.
 const READERS_LEAVE: Duration = Duration::from_millis(100);
@@ -240,9 +241,9 @@ impl Engine {
     }
 
     /// Waits until an extent of `len` bytes can be had.
-    pub(crate) fn await_extent(&self, len: u64, slowdown: Slowdown) -> Result<ExtentHold> {
-        self.await_space(len, slowdown, || {
-            let extent = self.take_value_extent(len);
+    pub(crate) fn await_extent(&self, len: u64, way: WriteWay) -> Result<ExtentHold> {
+        self.await_space(len, way.slowdown, || {
+            let extent = self.take_value_extent(len, way.claim(false));
             self.background.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
             Ok(extent)
         })

@@ -124,7 +124,7 @@ impl<'e, 'a> Commit<'e, 'a> {
             }
             op.place = place as u32;
             if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
-                engine.move_value_out(op, way.slowdown)?;
+                engine.move_value_out(op, way)?;
             }
         }
         let mut commit = Commit {
@@ -249,7 +249,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     #[inline]
     fn claim(&self) -> Claim {
-        if self.ops.iter().all(Op::deletes) { Claim::Delete } else { Claim::Put }
+        self.way.claim(self.ops.iter().all(Op::deletes))
     }
 
     /// Says that room in all subranges of the commit was not to be had at once.

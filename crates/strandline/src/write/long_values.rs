@@ -10,15 +10,15 @@ use crate::engine::Engine;
 use crate::record::extent::ExtentHold;
 use crate::record::format::{self, ExtentRef, Kind};
 use crate::write::op::{Op, Stored};
-use crate::write::slowdown::Slowdown;
+use crate::write::way::WriteWay;
 
 impl Engine {
     /// Copies a long value to an extent of its own.
-    pub(crate) fn move_value_out(&self, op: &mut Op<'_>, slowdown: Slowdown) -> Result<()> {
+    pub(crate) fn move_value_out(&self, op: &mut Op<'_>, way: WriteWay) -> Result<()> {
         let _call = self.call("write")?;
         let len = op.stored_value().len() as u64;
         let (hold, reference) =
-            self.fill_extent(self.await_extent(len, slowdown)?, op.stored_value())?;
+            self.fill_extent(self.await_extent(len, way)?, op.stored_value())?;
         op.kind = Kind::PutExtent;
         op.stored = Stored::Extent(hold, reference);
         Ok(())

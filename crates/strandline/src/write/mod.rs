@@ -12,6 +12,7 @@ mod long_values;
 pub(crate) mod numbering;
 pub(crate) mod op;
 mod route;
+mod set_aside;
 pub(crate) mod slowdown;
 mod vacate;
 pub(crate) mod way;

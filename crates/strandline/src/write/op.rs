@@ -204,6 +204,27 @@ pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses what no commit takes in zones of `zone_len` bytes, whatever room there is.
+pub(crate) fn check_fits(op: &Op<'_>, zone_len: u64) -> Result<()> {
+    check_limits(op)?;
+    let (value, value_max) = (op.stored_value().len() as u64, zone_len / 8);
+    if op.kind == Kind::Merge && value > value_max {
+        return Err(operand_too_long(op, value_max));
+    }
+    // A longer value has a place of its own.
+    let value = if op.kind == Kind::RangeDelete { value } else { value.min(value_max) };
+    let len = op.key.len() as u64 + value + RECORD_HEAD_MAX;
+    if len > zone_len {
+        let text =
+            format!("a record of {len} bytes; at most {zone_len} fit a zone: shorten its key");
+        return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
+    }
+    Ok(())
+}
+
+/// Bytes of a record beside key and value, at most.
+const RECORD_HEAD_MAX: u64 = 128;
+
 /// Refuses a range that ends before it begins.
 pub(crate) fn check_range(begin: &[u8], end: &[u8], operation: &'static str) -> Result<()> {
     if begin <= end {

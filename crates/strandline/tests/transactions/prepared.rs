@@ -6,8 +6,8 @@ use std::time::Duration;
 use base::planted::{self, Bug};
 use sim::{Mode, SimPm};
 use strandline::{
-    Db, ErrorKind, Isolation, Options, PreparedTransaction, Region, Result, Transaction,
-    TransactionOptions, steps,
+    CompactionFilter, Db, Decision, ErrorKind, Hooks, Isolation, LockMode, Options,
+    PreparedTransaction, Region, Result, SsdSource, Transaction, TransactionOptions, repair, steps,
 };
 use testkit::Rng;
 
@@ -207,6 +207,134 @@ fn an_open_that_forgets_what_was_locked_loses_updates() {
     assert!(!loses());
     planted::plant(Some(Bug::PreparedForgotten));
     assert!(loses(), "the locks of an open are idle");
+    planted::plant(None);
+}
+
+/// What was locked beyond what is changed, after an open too.
+#[test]
+fn explicit_locks_are_there_again() {
+    let dir = TempDir::new("explicit");
+    let db = Db::open(dir.join("store"), small_levels()).expect("open");
+    let space = db.default_keyspace();
+    db.put("read", "1").expect("put");
+    let mut transaction = begin(&db);
+    transaction.get_for_update(space, "read").expect("get");
+    transaction.get_for_share(space, "shared").expect("get");
+    transaction.lock_range(space, "s".."t", LockMode::Exclusive).expect("lock");
+    transaction.put(space, "key", "1").expect("put");
+    drop(transaction.prepare("one").expect("prepared"));
+    drop(db);
+    let db = Db::open(dir.join("store"), small_levels()).expect("open");
+    for key in ["read", "shared", "key", "s7"] {
+        assert!(is_locked(&db, key), "{key}");
+    }
+    assert!(!is_locked(&db, "t"));
+    found(&db, "one").commit().expect("commit");
+    assert_eq!(db.locks(9).count, 0);
+}
+
+/// Removes all that it is asked of.
+struct Nothing;
+
+impl CompactionFilter for Nothing {
+    fn decide(&self, keyspace: &str, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        assert!(!keyspace.starts_with("strandline:"), "{keyspace}");
+        Decision::Remove
+    }
+}
+
+#[test]
+fn no_code_of_the_application_decides_over_it() {
+    let dir = TempDir::new("filtered");
+    let hooks = || Hooks::default().compaction_filter(Arc::new(Nothing));
+    let open = || Db::open_with(dir.join("store"), small_levels(), hooks()).expect("open");
+    let db = open();
+    let mut transaction = begin(&db);
+    transaction.put(db.default_keyspace(), "key", "1").expect("put");
+    drop(transaction.prepare("one").expect("prepared"));
+    db.flush().expect("flush");
+    db.compact().expect("compact");
+    drop(db);
+    let db = open();
+    found(&db, "one").commit().expect("commit");
+    assert_eq!(db.get("key").expect("get").as_deref(), Some(&b"1"[..]));
+}
+
+/// Keyspaces have other numbers in a repaired store.
+#[test]
+fn a_repaired_store_has_it() {
+    let dir = TempDir::new("repaired");
+    let db = Db::open(dir.join("store"), small_levels()).expect("open");
+    db.create_keyspace("gone").expect("create");
+    let orders = db.create_keyspace("orders").expect("create");
+    db.create_keyspace("accounts").expect("create");
+    db.drop_keyspace("gone").expect("drop");
+    let mut transaction = begin(&db);
+    transaction.put(&orders, "key", "1").expect("put");
+    drop(transaction.prepare("one").expect("prepared"));
+    drop((orders, db));
+    repair(dir.join("store"), dir.join("mended"), small_levels()).expect("repair");
+    let db = Db::open(dir.join("mended"), small_levels()).expect("open");
+    found(&db, "one").commit().expect("commit");
+    let value = |name: &str| db.keyspace(name).expect("there").get("key").expect("get");
+    assert_eq!(value("orders").as_deref(), Some(&b"1"[..]));
+    assert_eq!(value("accounts"), None);
+}
+
+#[test]
+fn what_no_commit_takes_is_refused_when_it_is_prepared() {
+    let (_dir, db) = open("unfit");
+    let space = db.default_keyspace();
+    let mut transaction = db.begin(TransactionOptions::new()).expect("begin");
+    transaction.put(space, vec![1; 70_000], "1").expect("put");
+    let error = transaction.prepare("one").err().expect("no key is that long");
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert_eq!((names(&db).len(), db.locks(9).count), (0, 0));
+}
+
+/// A store without files: whether a prepared transaction commits once others have filled it.
+fn commits_in_a_full_store(records: u64, len: usize) -> bool {
+    let region = Arc::new(Region::heap(16 << 20, None).expect("heap"));
+    let format = pool::Format { zone_len: 64 << 10, manifest_len: 256 << 10 };
+    steps::format(&region, format, 0x5eed).expect("format");
+    let full = Options::default().ssd(SsdSource::None).background_threads(0);
+    let db = Db::open_region(region, full).expect("open");
+    let space = db.default_keyspace();
+    let mut transaction = begin(&db);
+    for no in 0..records {
+        transaction.put(space, format!("mine{no}"), vec![7; len]).expect("put");
+    }
+    let prepared = transaction.prepare("one").expect("prepared");
+    let mut no = 0_u64;
+    let kind = loop {
+        no += 1;
+        match db.put(format!("other{no}"), vec![no as u8; 700]) {
+            Ok(()) => {}
+            Err(error) => break error.kind(),
+        }
+    };
+    assert_eq!(kind, ErrorKind::NoSpace);
+    match prepared.commit() {
+        Ok(_) => {
+            let there = |no| db.get(format!("mine{no}")).expect("get") == Some(vec![7; len]);
+            assert!((0..records).all(there) && names(&db).is_empty());
+            true
+        }
+        Err(error) => {
+            assert_eq!((error.kind(), names(&db).len()), (ErrorKind::NoSpace, 1), "{error}");
+            false
+        }
+    }
+}
+
+/// Of few records, of so many that their commit is a large one, and of a long value.
+#[test]
+fn space_is_set_aside_for_its_commit() {
+    for (records, len) in [(10, 500), (800, 700), (1, 900_000)] {
+        assert!(commits_in_a_full_store(records, len), "{records} of {len}");
+    }
+    planted::plant(Some(Bug::PreparedSpaceTaken));
+    assert!(!commits_in_a_full_store(800, 700), "nothing needs to be set aside");
     planted::plant(None);
 }
 

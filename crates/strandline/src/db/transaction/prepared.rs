@@ -18,16 +18,16 @@ use pmem::Promise;
 use super::locking::Locking;
 use super::{Checks, Transaction};
 use crate::db::{Db, Handle};
-use crate::engine::Engine;
+use crate::engine::{Access, Engine};
 use crate::keyspace::write_head::Permit;
 use crate::keyspace::{KeyspaceState, dropped};
 use crate::locks::table::{OwnerId, OwnerKind};
 use crate::options::KeyspaceOptions;
 use crate::record::format::Kind;
-use crate::transaction::prepared_record::{PreparedChange, PreparedRecord};
+use crate::transaction::prepared_record::{PreparedChange, PreparedRecord, ReliedOn};
 use crate::write::condition::Unconditional;
-use crate::write::op::Op;
-use crate::write::way::WriteWay;
+use crate::write::op::{Op, check_fits};
+use crate::write::way::{SpaceFrom, WriteWay};
 
 /// The keyspace that has the records; made with the first.
 const PREPARED_SPACE: &str = "strandline:prepared";
@@ -45,6 +45,8 @@ impl Transaction {
     /// First half of a commit in two phases: checks all that the commit would check, and makes the changes durable under `name`, unseen
     /// by others. What the transaction changes, and what it has read that counts, is locked until it has ended; an optimistic
     /// one takes these locks now. Without changes it may be prepared, too.
+    ///
+    /// Space for the changes is set aside until then, so that the commit finds it in a store that others have filled.
     ///
     /// The decision is made with [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`], by this process or, after
     /// a crash, by the next.
@@ -77,24 +79,39 @@ impl Transaction {
         };
         locking.commits()?;
         let read = self.read.borrow();
+        let locked = engine.locks.open().held_by(locking.owner);
+        let relied_on = || read.relied_on().chain(locked.iter().cloned());
         let batch = self.changes.batch();
+        let changed = batch.changes.iter().map(|change| &change.keyspace.space);
+        let all = changed.cloned().chain(relied_on().map(|(space, _)| space));
+        let spaces: BTreeMap<u32, Arc<KeyspaceState>> =
+            all.map(|space| (space.id, space)).collect();
+        let place: BTreeMap<u32, u32> = spaces.keys().copied().zip(0..).collect();
         let changes = batch.changes.iter().map(|change| PreparedChange {
-            keyspace: change.keyspace.space.id,
+            keyspace: place[&change.keyspace.space.id],
             kind: change.kind,
             key: batch.key(change),
             value: batch.value(change),
         });
-        let record = PreparedRecord { changes: changes.collect(), relied_on: read.relied_on() };
-        let spaces = self.spaces();
-        for (keyspace, what, mode) in record.locks() {
-            if let Some(space) = spaces.get(&keyspace) {
-                locking.lock(space, &what, mode)?;
-            }
+        let relied_on =
+            relied_on().map(|(space, what)| ReliedOn { keyspace: place[&space.id], what });
+        let spaces: Vec<Arc<KeyspaceState>> = spaces.into_values().collect();
+        let keyspaces = spaces.iter().map(|space| &space.name[..]).collect();
+        let record = PreparedRecord::new(keyspaces, changes.collect(), relied_on);
+        for change in &record.changes {
+            let PreparedChange { kind, key, value, .. } = *change;
+            let op = Op::given(&spaces[change.keyspace as usize], kind, key, value);
+            check_fits(&op, engine.media.pool.geometry().zone_len())?;
         }
-        let changed = spaces.keys().copied().collect();
-        engine.locks.open().name(name, locking.owner, changed)?;
+        for (keyspace, what, mode) in record.locks() {
+            locking.lock(&spaces[keyspace as usize], &what, mode)?;
+        }
+        let needed = record.space_needed();
+        let set_aside = engine.set_aside(needed)?;
+        let ids = spaces.iter().map(|space| space.id).collect();
+        let naming = Naming::begin(&engine, name, locking.owner, ids)?;
         // A drop that has not seen the name yet is seen here.
-        let gone = spaces.values().find(|space| space.dropped.load(Relaxed));
+        let gone = spaces.iter().find(|space| space.dropped.load(Relaxed));
         let bytes = record.encode();
         let written = match gone {
             Some(gone) => Err(dropped(gone)),
@@ -105,22 +122,76 @@ impl Transaction {
             }
         };
         if let Err(error) = written {
-            engine.locks.open().forget_name(name);
             let lost = u64::from(error.kind() == ErrorKind::Conflict);
             engine.transactions.conflicts.fetch_add(lost, Relaxed);
             return Err(error);
         }
-        engine.locks.open().is_prepared(name);
+        naming.keep(needed);
+        set_aside.keep();
         locking.keep();
         Ok(PreparedTransaction { name: name.to_owned(), handle: Arc::clone(&self.handle) })
     }
+}
 
-    /// The keyspaces that it changes or has read.
-    fn spaces(&self) -> BTreeMap<u32, Arc<KeyspaceState>> {
-        let changed = self.changes.batch().changes.iter().map(|change| &change.keyspace.space);
-        let read = self.read.borrow();
-        let all = changed.chain(read.spaces()).map(|space| (space.id, Arc::clone(space)));
-        all.collect()
+/// A name that is given, unless the transaction is prepared in the end.
+struct Naming<'e> {
+    engine: &'e Engine,
+    name: &'e str,
+    is_prepared: bool,
+}
+
+impl<'e> Naming<'e> {
+    fn begin(
+        engine: &'e Engine,
+        name: &'e str,
+        owner: OwnerId,
+        spaces: Vec<u32>,
+    ) -> Result<Naming<'e>> {
+        engine.locks.open().name(name, owner, spaces)?;
+        Ok(Naming { engine, name, is_prepared: false })
+    }
+
+    fn keep(mut self, set_aside: u64) {
+        self.engine.locks.open().is_prepared(self.name, set_aside);
+        self.is_prepared = true;
+    }
+}
+
+impl Drop for Naming<'_> {
+    fn drop(&mut self) {
+        if !self.is_prepared {
+            self.engine.locks.open().forget_name(self.name);
+        }
+    }
+}
+
+/// A prepared transaction that is about to end, unless that fails.
+struct Ending<'e> {
+    engine: &'e Engine,
+    name: &'e str,
+    owner: OwnerId,
+    has_ended: bool,
+}
+
+impl<'e> Ending<'e> {
+    fn begin(engine: &'e Engine, name: &'e str, operation: &'static str) -> Result<Ending<'e>> {
+        let owner = engine.locks.open().ends(name, operation)?;
+        Ok(Ending { engine, name, owner, has_ended: false })
+    }
+
+    fn end(mut self) {
+        self.has_ended = true;
+        let set_aside = self.engine.locks.open().forget_name(self.name);
+        self.engine.locks.end(self.owner);
+        self.engine.give_up_set_aside(set_aside);
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.engine.locks.open().has_not_ended(self.name);
+        }
     }
 }
 
@@ -141,16 +212,15 @@ impl PreparedTransaction {
                 return Err(unreadable(&self.name));
             }
             let record = PreparedRecord::decode(&bytes).ok_or_else(|| unreadable(&self.name))?;
-            let spaces = spaces_of(engine, &record)?;
-            let op = |change: &PreparedChange<'_>| spaces.get(&change.keyspace).cloned();
-            let given: Vec<(Arc<KeyspaceState>, PreparedChange<'_>)> =
-                record.changes.iter().filter_map(|change| Some((op(change)?, *change))).collect();
-            let mut ops: Vec<Op<'_>> = given
-                .iter()
-                .map(|(space, change)| Op::given(space, change.kind, change.key, change.value))
-                .collect();
+            let spaces = spaces_of(engine, &self.name, &record)?;
+            let changes = record.changes.iter().map(|change| {
+                let PreparedChange { keyspace, kind, key, value } = *change;
+                Op::given(&spaces[keyspace as usize], kind, key, value)
+            });
+            let mut ops: Vec<Op<'_>> = changes.collect();
             ops.push(Op::new(records, Kind::Delete, self.name.as_bytes(), &[]));
-            engine.commit_if(ops, synced(Permit::Given), &mut Unconditional)
+            let way = WriteWay { space: SpaceFrom::SetAside, ..synced(Permit::Given) };
+            engine.commit_if(ops, way, &mut Unconditional)
         })
     }
 
@@ -171,19 +241,11 @@ impl PreparedTransaction {
         write: impl FnOnce(&Engine, &Arc<KeyspaceState>) -> Result<T>,
     ) -> Result<T> {
         let engine = &self.handle.engine;
-        let owner = engine.locks.open().ends(&self.name, operation)?;
+        let ending = Ending::begin(engine, &self.name, operation)?;
         let records = engine.keyspaces.named(PREPARED_SPACE).ok_or_else(|| unreadable(&self.name));
-        match records.and_then(|records| write(engine, &records)) {
-            Ok(done) => {
-                engine.locks.open().forget_name(&self.name);
-                engine.locks.end(owner);
-                Ok(done)
-            }
-            Err(error) => {
-                engine.locks.open().has_not_ended(&self.name);
-                Err(error)
-            }
-        }
+        let done = write(engine, &records?)?;
+        ending.end();
+        Ok(done)
     }
 }
 
@@ -197,7 +259,18 @@ impl Db {
 }
 
 /// Locks again what prepared transactions have locked, before the store can be used.
+///
+/// # Errors
+/// `Corruption` if that is not known: then no one may write. An open for reading goes on.
 pub(in crate::db) fn restore(handle: &Arc<Handle>) -> Result<()> {
+    let reads = handle.engine.lifetime.access == Access::Read;
+    match restore_all(handle) {
+        Err(error) if reads && error.kind() == ErrorKind::Corruption => Ok(()),
+        done => done,
+    }
+}
+
+fn restore_all(handle: &Arc<Handle>) -> Result<()> {
     let engine = &handle.engine;
     let Some(space) = engine.keyspaces.named(PREPARED_SPACE) else { return Ok(()) };
     if planted::is(Bug::PreparedForgotten) {
@@ -208,15 +281,15 @@ pub(in crate::db) fn restore(handle: &Arc<Handle>) -> Result<()> {
         let (name, bytes) = record?;
         let name = String::from_utf8_lossy(&name).into_owned();
         let record = PreparedRecord::decode(&bytes).ok_or_else(|| unreadable(&name))?;
-        let spaces = spaces_of(engine, &record)?;
+        let spaces = spaces_of(engine, &name, &record)?;
         let owner = owner(engine);
-        engine.locks.open().name(&name, owner, spaces.keys().copied().collect())?;
+        engine.locks.open().name(&name, owner, spaces.iter().map(|space| space.id).collect())?;
         for (keyspace, what, mode) in record.locks() {
-            if let Some(space) = spaces.get(&keyspace) {
-                engine.lock_again(owner, space, &what, mode)?;
-            }
+            engine.lock_again(owner, &spaces[keyspace as usize], &what, mode)?;
         }
-        engine.locks.open().is_prepared(&name);
+        let needed = record.space_needed();
+        engine.set_aside_at_open(needed);
+        engine.locks.open().is_prepared(&name, needed);
     }
     Ok(())
 }
@@ -230,21 +303,19 @@ fn owner(engine: &Engine) -> OwnerId {
 /// The keyspaces that the record names.
 fn spaces_of(
     engine: &Engine,
+    name: &str,
     record: &PreparedRecord<'_>,
-) -> Result<BTreeMap<u32, Arc<KeyspaceState>>> {
-    let mut spaces = BTreeMap::new();
-    for (keyspace, ..) in record.locks() {
-        if let std::collections::btree_map::Entry::Vacant(unseen) = spaces.entry(keyspace) {
-            let space = engine.keyspaces.get(keyspace).ok_or_else(|| {
-                let text = format!(
-                    "a prepared transaction changes keyspace number {keyspace}, which is not there; see `strandline check`"
-                );
-                Error::corruption("prepared transaction", text)
-            })?;
-            unseen.insert(space);
-        }
-    }
-    Ok(spaces)
+) -> Result<Vec<Arc<KeyspaceState>>> {
+    let space = |space: &&str| {
+        engine.keyspaces.named(space).ok_or_else(|| {
+            let text = format!(
+                "prepared transaction {name} changes keyspace {space}, which is not there; open the store read-only and see \
+                 `strandline check`"
+            );
+            Error::corruption("prepared transaction", text)
+        })
+    };
+    record.keyspaces.iter().map(space).collect()
 }
 
 /// The keyspace of the records, made if there is none.
@@ -278,8 +349,8 @@ fn check_name(name: &str) -> Result<()> {
 
 fn unreadable(name: &str) -> Error {
     let text = format!(
-        "what is kept of prepared transaction {name} is not there, or of a later release; see `strandline check`, and open it with \
-         that release"
+        "what is kept of prepared transaction {name} is not there, or of a later release; open the store with that release, or \
+         read-only, and see `strandline check`"
     );
     Error::corruption("prepared transaction", text)
 }
