@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use std::collections::BTreeMap;
 
-use base::limits::NAME_BYTES_MAX;
+use base::limits::{NAME_BYTES_MAX, check_name};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 
@@ -45,15 +45,7 @@ impl Engine {
         options: &KeyspaceOptions,
     ) -> Result<Arc<KeyspaceState>> {
         self.check_writable("create keyspace")?;
-        let refused = match name.len() {
-            0 => Some(ErrorKind::InvalidArgument),
-            len if len > NAME_BYTES_MAX => Some(ErrorKind::LimitExceeded),
-            _ => None,
-        };
-        if let Some(kind) = refused {
-            let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
-            return Err(Error::new(kind, "create keyspace", text));
-        }
+        check_name(name, "create keyspace")?;
         let options = self.stored_options(options)?;
         let timed = options.options.ttl.is_some();
         let event = EventDesc { keyspace: 0, name: name.into(), timed, kind: EventKind::Created };

@@ -14,7 +14,7 @@ use crate::manifest::ManifestState;
 use crate::manifest::edit::Fate;
 use crate::memtable::Memtable;
 use crate::record::extent::ExtentHold;
-use crate::record::format::{ExtentRef, Kind};
+use crate::record::format::{ExtentRef, Kind, RecordHead};
 use crate::record::segment::{checked, segment};
 use crate::record::store::Media;
 use crate::recovery::decide::RecoveryPlan;
@@ -136,7 +136,7 @@ impl StreamSearch<'_, '_> {
         while part.end < candidate.end {
             named.clear();
             let found = segment(self.media, part.end, candidate.end, checked, |at, head| {
-                if head.kind == Kind::PutExtent && !head.void {
+                if names_value(head) {
                     named.push((at, *head));
                 }
             });
@@ -147,16 +147,24 @@ impl StreamSearch<'_, '_> {
             }
             (part.end, part.upto) = (found.end, first.commit_end());
             if part.upto > passed {
-                let extents = named.iter().filter_map(|(at, head)| {
-                    let at = (*at + (head.key_at + head.key_len) as u64).get();
-                    let stored = self.media.region.bytes(at, head.value_len);
-                    let reference = ExtentRef::decode(stored)?;
-                    Some(FoundExtent { seq: head.seq, end: first.commit_end(), reference })
-                });
+                let end = first.commit_end();
+                let extents = named.iter().filter_map(|(at, head)| self.value_of(*at, head, end));
                 part.extents.extend(extents);
             }
         }
         part
+    }
+
+    /// The value that the record at `at` names, of a commit that ends with `end`.
+    pub(super) fn value_of(
+        &self,
+        at: PmOffset,
+        head: &RecordHead,
+        end: Seq,
+    ) -> Option<FoundExtent> {
+        let at = (at + (head.key_at + head.key_len) as u64).get();
+        let reference = ExtentRef::decode(self.media.region.bytes(at, head.value_len))?;
+        Some(FoundExtent { seq: head.seq, end, reference })
     }
 
     /// The extent of a value.
@@ -171,6 +179,11 @@ impl StreamSearch<'_, '_> {
         let retired = matches!(self.state.zones.get(&candidate.no), Some((_, Fate::Retired)));
         planted::is(Bug::StreamZoneForgotten) && retired
     }
+}
+
+/// Whether a record counts and its value is in an extent.
+pub(super) fn names_value(head: &RecordHead) -> bool {
+    head.kind == Kind::PutExtent && !head.void
 }
 
 fn too_long(reference: ExtentRef) -> Error {

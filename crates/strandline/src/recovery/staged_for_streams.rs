@@ -11,9 +11,9 @@ use base::{PmOffset, Result, Seq};
 use pool::ZoneKind;
 
 use crate::record::adopt;
-use crate::record::format::{ExtentRef, Kind, Role};
+use crate::record::format::Role;
 use crate::record::segment::checked;
-use crate::recovery::held_for_streams::{Candidate, FoundExtent, StreamSearch};
+use crate::recovery::held_for_streams::{Candidate, FoundExtent, StreamSearch, names_value};
 use crate::recovery::open_runs::Zones;
 use crate::recovery::recover::in_parallel;
 use crate::stream::kept::{CommitNumbers, KeptZone, KeptZones, StagedSegment};
@@ -108,15 +108,8 @@ impl StreamSearch<'_, '_> {
     ) {
         let mut at = stretch.start;
         while let Some(head) = checked(self.media, at, stretch.end) {
-            if head.kind == Kind::PutExtent && !head.void {
-                let stored = (at + (head.key_at + head.key_len) as u64).get();
-                let stored = self.media.region.bytes(stored, head.value_len);
-                let reference = ExtentRef::decode(stored);
-                extents.extend(reference.map(|reference| FoundExtent {
-                    seq: head.seq,
-                    end,
-                    reference,
-                }));
+            if names_value(&head) {
+                extents.extend(self.value_of(at, &head, end));
             }
             at += head.len() as u64;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use base::limits::NAME_BYTES_MAX;
+use base::limits::{NAME_BYTES_MAX, check_name};
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 
@@ -116,15 +116,7 @@ impl Engine {
 
     /// Bytes that the stream may keep.
     fn stream_bytes(&self, name: &str, options: &StreamOptions) -> Result<u64> {
-        let refused = match name.len() {
-            0 => Some(ErrorKind::InvalidArgument),
-            len if len > NAME_BYTES_MAX => Some(ErrorKind::LimitExceeded),
-            _ => None,
-        };
-        if let Some(kind) = refused {
-            let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
-            return Err(Error::new(kind, CREATE, text));
-        }
+        check_name(name, CREATE)?;
         let geometry = self.media.pool.geometry();
         let least = ZONES_MIN * geometry.zone_len();
         let most = (geometry.capacity() / SHARE_MAX).max(least);

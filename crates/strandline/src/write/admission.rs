@@ -243,7 +243,7 @@ impl Engine {
     /// Waits until an extent of `len` bytes can be had.
     pub(crate) fn await_extent(&self, len: u64, way: WriteWay) -> Result<ExtentHold> {
         self.await_space(len, way.slowdown, || {
-            let extent = self.take_value_extent(len, way.claim(false));
+            let extent = self.take_value_extent(len, way.claim(Claim::Put));
             self.background.throttle.granted.fetch_add(u64::from(extent.is_some()), Relaxed);
             Ok(extent)
         })

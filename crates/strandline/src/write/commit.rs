@@ -35,7 +35,7 @@ use crate::write::admission::Owed;
 use crate::write::among_locks::{InWay, in_way_of};
 use crate::write::condition::Condition;
 use crate::write::numbering::Numbering;
-use crate::write::op::{Op, OpRecord, Ops, Stored, check_limits, operand_too_long};
+use crate::write::op::{OpRecord, Ops, Stored, check_limits, claim_of};
 use crate::write::route;
 use crate::write::slowdown::Slowdown;
 use crate::write::vacate::{Vacating, fill_vacancy};
@@ -118,10 +118,7 @@ impl<'e, 'a> Commit<'e, 'a> {
         // Limits first. A value that would take too much of a zone goes to an extent, on its way before W2 names it.
         let value_max = engine.media.pool.geometry().zone_len() / 8;
         for (place, op) in ops.iter_mut().enumerate() {
-            check_limits(op)?;
-            if op.kind == Kind::Merge && op.value.len() as u64 > value_max {
-                return Err(operand_too_long(op, value_max).into());
-            }
+            check_limits(op, value_max)?;
             op.place = place as u32;
             if op.stored_value().len() as u64 > value_max && op.kind != Kind::RangeDelete {
                 engine.move_value_out(op, way)?;
@@ -249,7 +246,7 @@ impl<'e, 'a> Commit<'e, 'a> {
 
     #[inline]
     fn claim(&self) -> Claim {
-        self.way.claim(self.ops.iter().all(Op::deletes))
+        self.way.claim(claim_of(&self.ops))
     }
 
     /// Says that room in all subranges of the commit was not to be had at once.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{Error, ErrorKind, PmOffset, Result, Seq};
 
+use crate::engine::Claim;
 use crate::keyspace::subrange::Subrange;
 use crate::keyspace::{KeyspaceState, Routes};
 use crate::record::extent::ExtentHold;
@@ -181,8 +182,15 @@ impl std::ops::DerefMut for Ops<'_> {
     }
 }
 
+/// What these changes may claim by themselves.
 #[inline]
-pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
+pub(crate) fn claim_of(ops: &[Op<'_>]) -> Claim {
+    if ops.iter().all(Op::deletes) { Claim::Delete } else { Claim::Put }
+}
+
+/// Refuses keys, values and ranges that no commit takes, and operands of more than `operand_max` bytes.
+#[inline]
+pub(crate) fn check_limits(op: &Op<'_>, operand_max: u64) -> Result<()> {
     if op.kind == Kind::RangeDelete && op.value.len() > KEY_BYTES_MAX {
         let text = format!("a range end of {} bytes; at most {KEY_BYTES_MAX}", op.value.len());
         return Err(Error::new(ErrorKind::LimitExceeded, "write", text));
@@ -201,16 +209,16 @@ pub(crate) fn check_limits(op: &Op<'_>) -> Result<()> {
             ),
         ));
     }
+    if op.kind == Kind::Merge && op.value.len() as u64 > operand_max {
+        return Err(operand_too_long(op, operand_max));
+    }
     Ok(())
 }
 
 /// Refuses what no commit takes in zones of `zone_len` bytes, whatever room there is.
 pub(crate) fn check_fits(op: &Op<'_>, zone_len: u64) -> Result<()> {
-    check_limits(op)?;
     let (value, value_max) = (op.stored_value().len() as u64, zone_len / 8);
-    if op.kind == Kind::Merge && value > value_max {
-        return Err(operand_too_long(op, value_max));
-    }
+    check_limits(op, value_max)?;
     // A longer value has a place of its own.
     let value = if op.kind == Kind::RangeDelete { value } else { value.min(value_max) };
     let len = op.key.len() as u64 + value + RECORD_HEAD_MAX;
@@ -235,7 +243,7 @@ pub(crate) fn check_range(begin: &[u8], end: &[u8], operation: &'static str) -> 
 }
 
 #[cold]
-pub(crate) fn operand_too_long(op: &Op<'_>, most: u64) -> Error {
+fn operand_too_long(op: &Op<'_>, most: u64) -> Error {
     let text = format!("an operand of {} bytes; at most {most}: split it", op.value.len());
     Error::new(ErrorKind::LimitExceeded, "merge", text)
 }

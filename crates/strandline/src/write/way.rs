@@ -28,8 +28,11 @@ pub(crate) enum SpaceFrom {
 }
 
 impl WriteWay {
-    /// What a commit may claim that deletes nothing but what `only_deletes` says.
-    pub(crate) fn claim(&self, only_deletes: bool) -> Claim {
-        if only_deletes || self.space == SpaceFrom::SetAside { Claim::Delete } else { Claim::Put }
+    /// What a commit may claim whose changes may claim `usual` by themselves.
+    pub(crate) fn claim(&self, usual: Claim) -> Claim {
+        match self.space {
+            SpaceFrom::Free => usual,
+            SpaceFrom::SetAside => Claim::Delete,
+        }
     }
 }

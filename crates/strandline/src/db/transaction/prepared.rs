@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use base::limits::NAME_BYTES_MAX;
+use base::limits::check_name;
 use base::planted::{self, Bug};
 use base::{Error, ErrorKind, Result, Seq};
 use pmem::Promise;
@@ -70,7 +70,7 @@ impl Transaction {
     /// this name is prepared; `InvalidArgument` and `LimitExceeded` for names that are empty or longer than those of keyspaces;
     /// `LimitExceeded` where changes and what is relied on are beyond what a value may have. The transaction is rolled back then.
     pub fn prepare(mut self, name: &str) -> Result<PreparedTransaction> {
-        check_name(name)?;
+        check_name(name, "prepare")?;
         let engine = Arc::clone(self.engine());
         let records = records_made(&engine)?;
         let (checks, locking) = match self.locking.take() {
@@ -335,16 +335,6 @@ fn records_made(engine: &Arc<Engine>) -> Result<Arc<KeyspaceState>> {
 /// A decision that others rely on is durable when it is told.
 fn synced(permit: Permit) -> WriteWay {
     WriteWay { promise: Some(Promise::Synced), permit, ..WriteWay::default() }
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let kind = match name.len() {
-        0 => ErrorKind::InvalidArgument,
-        len if len > NAME_BYTES_MAX => ErrorKind::LimitExceeded,
-        _ => return Ok(()),
-    };
-    let text = format!("a name of {} bytes; 1 to {NAME_BYTES_MAX}", name.len());
-    Err(Error::new(kind, "prepare", text))
 }
 
 fn unreadable(name: &str) -> Error {

@@ -235,9 +235,8 @@ impl KeptZones {
         filled.into_iter().for_each(|(zone, upto)| self.full(zone, upto));
         let numbered = self.staged.extract_if(.., |large| large.numbers().is_some());
         for large in numbered.collect::<Vec<_>>() {
-            for (segment, numbers) in large.segments.iter().zip(std::iter::repeat(large.numbers()))
-            {
-                numbers.into_iter().for_each(|numbers| self.adopted(segment, numbers));
+            if let Some(numbers) = large.numbers() {
+                large.segments.iter().for_each(|segment| self.adopted(segment, numbers));
             }
         }
         parts

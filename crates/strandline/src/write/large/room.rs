@@ -11,6 +11,7 @@ use crate::record::format::Kind;
 use crate::record::zone::Zone;
 use crate::throttle::HELP_DEBT;
 use crate::write::large::{LargeCommit, StagedZone};
+use crate::write::op::claim_of;
 use crate::write::slowdown::Slowdown;
 
 /// DRAM that the index takes for a record: 14 bytes for most keys, up to 45 for long ones that hardly share anything.
@@ -35,7 +36,7 @@ impl LargeCommit<'_, '_> {
         let engine = self.engine;
         let mut plans = Vec::with_capacity(self.groups.len());
         let mut needs = LargeNeeds {
-            claim: self.way.claim(self.ops.iter().all(|op| op.deletes())),
+            claim: self.way.claim(claim_of(&self.ops)),
             whose: Vec::new(),
             bytes: 0,
             dram: 0,
